@@ -1,0 +1,102 @@
+import { randomUUID } from 'node:crypto';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
+import type { Logger } from 'pino';
+import type { Config } from './config.ts';
+import type { Database } from './db/database.ts';
+import { logRequests } from './http/access-log.ts';
+import { requireKey } from './http/authentication.ts';
+import { allowOrigins } from './http/cors.ts';
+import type { Clock } from './http/deprecation.ts';
+import { sendError } from './http/errors.ts';
+import { registerHealth } from './http/health.ts';
+import { acceptOnlyJson } from './http/json.ts';
+import { documentRoutes, ErrorComponent } from './http/openapi.ts';
+import { answerParserErrors, handleParserError } from './http/parser-errors.ts';
+import { enforceProtocol } from './http/protocol.ts';
+import { hasOwnNotFound, refuseUnrouted } from './http/routing.ts';
+import { validatorCompiler } from './http/validation.ts';
+import { LastUsedRecorder } from './keys/last-used.ts';
+import { touchKeys } from './keys/repository.ts';
+import { messageRoutes } from './messages/routes.ts';
+import { messageComponents } from './messages/schemas.ts';
+import { petRoutes } from './pets/routes.ts';
+import { petComponents } from './pets/schemas.ts';
+
+const BODY_LIMIT_BYTES = 64 * 1024;
+const TIMEOUT_CHECK_INTERVAL_MS = 500;
+const CLIENT_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+
+const components = [ErrorComponent, ...petComponents, ...messageComponents];
+
+export interface AppOptions {
+  config: Config;
+  db: Database;
+  logger: Logger;
+  clock?: Clock;
+}
+
+/** The whole HTTP side of the service, for production and tests alike. Hooks run in the order of this file. */
+export async function buildApp({ config, db, logger, clock = () => new Date() }: AppOptions) {
+  const loggerInstance: FastifyBaseLogger = logger;
+  const app = Fastify({
+    loggerInstance,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    genReqId: ({ headers }) => {
+      const given = headers['x-request-id'];
+      return typeof given === 'string' && CLIENT_REQUEST_ID.test(given) ? given : randomUUID();
+    },
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: config.requestTimeoutMs,
+    routerOptions: { maxParamLength: Number.MAX_SAFE_INTEGER }, // the size of the head is limited as a whole
+    http: {
+      headersTimeout: config.requestTimeoutMs,
+      connectionsCheckingInterval: TIMEOUT_CHECK_INTERVAL_MS,
+      requireHostHeader: false, // enforceProtocol asks for it, in the shape of our errors
+      joinDuplicateHeaders: true, // so that two Authorization headers are seen as malformed
+    },
+    return503OnClosing: false, // what arrives on an open connection while draining is still answered
+    frameworkErrors: sendError,
+    clientErrorHandler: handleParserError,
+  }).withTypeProvider<TypeBoxTypeProvider>();
+
+  app.setErrorHandler(sendError);
+  app.setValidatorCompiler(validatorCompiler(components));
+  acceptOnlyJson(app);
+  app.decorateRequest('apiKey', null);
+
+  answerParserErrors(app);
+  app.addHook('onRequest', (request, reply, next) => {
+    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });
+    next();
+  });
+  logRequests(app);
+  if (config.corsOrigins.length > 0) allowOrigins(app, config.corsOrigins);
+  refuseUnrouted(app);
+  enforceProtocol(app);
+
+  await documentRoutes(app, components);
+  registerHealth(app, db);
+
+  const lastUsed = new LastUsedRecorder((keyIds) => touchKeys(db, keyIds), logger);
+  app.addHook('onClose', () => lastUsed.flush());
+
+  await app.register(
+    async (v1) => {
+      requireKey(v1, db, lastUsed);
+      hasOwnNotFound(v1);
+      await v1.register(petRoutes, { db, clock });
+    },
+    { prefix: '/v1' },
+  );
+  await app.register(
+    async (quickstart) => {
+      requireKey(quickstart, db, lastUsed);
+      hasOwnNotFound(quickstart);
+      await quickstart.register(messageRoutes, { db });
+    },
+    { prefix: '/quickstart' },
+  );
+
+  return app;
+}

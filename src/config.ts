@@ -1,0 +1,97 @@
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+const KEY_ENVIRONMENTS = ['live', 'test'] as const;
+
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export type KeyEnvironment = (typeof KEY_ENVIRONMENTS)[number];
+
+/** Every setting of the service; `.env.example` says what each one is for. */
+export interface Config {
+  readonly databaseUrl: string;
+  readonly databasePoolSize: number;
+  /** Milliseconds that getting a connection, or one statement, may take. */
+  readonly databaseTimeoutMs: number;
+  readonly host: string;
+  readonly port: number;
+  readonly opsPort: number;
+  /** Milliseconds that a client has to send a whole request. */
+  readonly requestTimeoutMs: number;
+  readonly logLevel: LogLevel;
+  readonly keyEnvironment: KeyEnvironment;
+  /** Origins whose pages may call the service; none switches CORS off. */
+  readonly corsOrigins: readonly string[];
+}
+
+/** The environment holds bad values; the message is one line that names each of them and its rule. */
+export class ConfigError extends Error {}
+
+/**
+ * Reads the configuration from environment variables. An empty variable counts as absent.
+ *
+ * @throws ConfigError naming every variable that is missing or bad
+ */
+export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const problems: string[] = [];
+
+  function read<T>(name: string, rule: string, parse: (text: string) => T | undefined, fallback: T): T {
+    const text = env[name];
+    if (text === undefined || text === '') return fallback;
+    const value = parse(text);
+    if (value === undefined) problems.push(`${name} must be ${rule}`);
+    return value ?? fallback;
+  }
+  const integer = (name: string, minimum: number, maximum: number, fallback: number) =>
+    read(
+      name,
+      `a whole number from ${minimum} to ${maximum}`,
+      (text) => (/^\d{1,9}$/.test(text) ? within(Number(text), minimum, maximum) : undefined),
+      fallback,
+    );
+  const oneOf = <const T extends string>(name: string, values: readonly T[], fallback: T) =>
+    read(name, `one of ${values.join(', ')}`, (text) => values.find((value) => value === text), fallback);
+
+  const config: Config = {
+    databaseUrl: read(
+      'DATABASE_URL',
+      'a URL like postgres://user:password@host:5432/database (special characters percent-encoded)',
+      postgresUrl,
+      '',
+    ),
+    databasePoolSize: integer('DATABASE_POOL_SIZE', 1, 1000, 10),
+    databaseTimeoutMs: integer('DATABASE_TIMEOUT_MS', 100, 600_000, 5000),
+    host: read('HOST', 'a host name or an IP address', hostName, '127.0.0.1'),
+    port: integer('PORT', 0, 65_535, 3000),
+    opsPort: integer('OPS_PORT', 0, 65_535, 9464),
+    requestTimeoutMs: integer('REQUEST_TIMEOUT_MS', 100, 600_000, 10_000),
+    logLevel: oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
+    keyEnvironment: oneOf('KEY_ENVIRONMENT', KEY_ENVIRONMENTS, 'live'),
+    corsOrigins: read(
+      'CORS_ORIGINS',
+      'origins like https://app.example.com, separated by commas',
+      origins,
+      [],
+    ),
+  };
+  if (!env.DATABASE_URL) problems.unshift('DATABASE_URL is required');
+  if (config.opsPort !== 0 && config.opsPort === config.port) problems.push('OPS_PORT must differ from PORT');
+
+  if (problems.length > 0) throw new ConfigError(`bad configuration: ${problems.join('; ')}`);
+  return Object.freeze(config);
+}
+
+function within(value: number, minimum: number, maximum: number): number | undefined {
+  return value >= minimum && value <= maximum ? value : undefined;
+}
+
+function postgresUrl(text: string): string | undefined {
+  const protocol = URL.parse(text)?.protocol;
+  return protocol === 'postgres:' || protocol === 'postgresql:' ? text : undefined;
+}
+
+function hostName(text: string): string | undefined {
+  return /^[\w.:%-]+$/.test(text) ? text : undefined;
+}
+
+function origins(text: string): readonly string[] | undefined {
+  const listed = text.split(',').map((origin) => origin.trim());
+  return listed.every((origin) => URL.parse(origin)?.origin === origin) ? listed : undefined;
+}

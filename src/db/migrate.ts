@@ -1,0 +1,80 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { sql } from 'kysely';
+import { type MigrationProvider, Migrator } from 'kysely/migration';
+import type { Database } from './database.ts';
+
+const MIGRATIONS = new URL('../../migrations/', import.meta.url);
+const UNDEFINED_TABLE = '42P01';
+
+/** The schema of the database is not the one that this version of the service was written for. */
+export class SchemaMismatch extends Error {}
+
+/** Numbered `.sql` files, run in the order of their names. They only go forward. */
+const sqlFiles: MigrationProvider = {
+  async getMigrations() {
+    const names = await migrationNames();
+    const migrations = names.map(async (name) => {
+      const text = await readFile(new URL(`${name}.sql`, MIGRATIONS), 'utf8');
+      const up = async (db: Database) => void (await sql.raw(text).execute(db));
+      return [name, { up }] as const;
+    });
+    return Object.fromEntries(await Promise.all(migrations));
+  },
+};
+
+/**
+ * Brings the schema up to date, all in one transaction and behind a lock, so that two may run at once.
+ *
+ * @returns the names of the migrations that were run
+ * @throws SchemaMismatch where the database is ahead of this version
+ */
+export async function migrate(db: Database): Promise<string[]> {
+  const unknown = (await schemaDifference(db)).unknown;
+  if (unknown.length > 0) throw newerThanCode(unknown);
+  const { error, results = [] } = await new Migrator({ db, provider: sqlFiles }).migrateToLatest();
+  if (error !== undefined) throw error;
+  return results.map((result) => result.migrationName);
+}
+
+/** @throws SchemaMismatch unless exactly the migrations of this version have been run */
+export async function verifySchema(db: Database): Promise<void> {
+  const { pending, unknown } = await schemaDifference(db);
+  if (unknown.length > 0) throw newerThanCode(unknown);
+  if (pending.length > 0) {
+    throw new SchemaMismatch(
+      `the schema of the database is not current (${pending.join(', ')} pending): run "npm run migrate"`,
+    );
+  }
+}
+
+function newerThanCode(unknown: readonly string[]): SchemaMismatch {
+  return new SchemaMismatch(
+    `the schema of the database is newer than this version of the service (it has ${unknown.join(', ')})`,
+  );
+}
+
+async function schemaDifference(db: Database): Promise<{ pending: string[]; unknown: string[] }> {
+  const [known, applied] = await Promise.all([migrationNames(), appliedMigrations(db)]);
+  return {
+    pending: known.filter((name) => !applied.includes(name)),
+    unknown: applied.filter((name) => !known.includes(name)),
+  };
+}
+
+async function migrationNames(): Promise<string[]> {
+  const files = await readdir(MIGRATIONS);
+  return files
+    .filter((file) => file.endsWith('.sql'))
+    .map((file) => file.slice(0, -'.sql'.length))
+    .sort();
+}
+
+async function appliedMigrations(db: Database): Promise<string[]> {
+  try {
+    const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(db);
+    return rows.map((row) => row.name);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === UNDEFINED_TABLE) return [];
+    throw error;
+  }
+}

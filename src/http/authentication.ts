@@ -1,0 +1,43 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Database } from '../db/database.ts';
+import { hashKey, isWellFormedKey } from '../keys/format.ts';
+import type { LastUsedRecorder } from '../keys/last-used.ts';
+import { type ActiveKey, findActiveKey } from '../keys/repository.ts';
+import { ApiError } from './errors.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The key that the request was authenticated with; null outside the scopes that ask for one. */
+    apiKey: ActiveKey | null;
+  }
+}
+
+const BEARER = /^bearer +(\S+)$/i;
+const CHALLENGE = 'Bearer realm="animal-store"';
+
+/**
+ * Asks for a bearer key on every path of a scope, before the body is read (interface: Authentication; RFC 6750).
+ * The key is looked up anew for each request, so that one revoked is dead from the next request on.
+ */
+export function requireKey(scope: FastifyInstance, db: Database, lastUsed: LastUsedRecorder): void {
+  scope.addHook('onRequest', async (request) => {
+    request.apiKey = await authenticate(request, db);
+    lastUsed.note(request.apiKey.id);
+  });
+}
+
+async function authenticate(request: FastifyRequest, db: Database): Promise<ActiveKey> {
+  const key = BEARER.exec(request.headers.authorization ?? '')?.[1];
+  if (key === undefined) {
+    throw new ApiError('missing_api_key', 'An API key is required: Authorization: Bearer <API_KEY>.', {
+      'www-authenticate': CHALLENGE,
+    });
+  }
+  const active = isWellFormedKey(key) ? await findActiveKey(db, hashKey(key)) : undefined;
+  if (active === undefined) {
+    throw new ApiError('invalid_api_key', 'The API key is mistyped, unknown, expired or revoked.', {
+      'www-authenticate': `${CHALLENGE}, error="invalid_token"`,
+    });
+  }
+  return active;
+}

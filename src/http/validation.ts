@@ -1,0 +1,67 @@
+import { Kind, type TSchema } from '@sinclair/typebox';
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors';
+import type { FastifySchemaCompiler } from 'fastify';
+import { ApiError } from './errors.ts';
+
+/**
+ * Makes Fastify validate with TypeBox. Bodies are taken as they are; path and query, which can only be text, have
+ * their integers converted first. Every violation of a part is named in one `invalid_request`.
+ *
+ * @param components the schemas that others refer to by `$id`
+ */
+export function validatorCompiler(components: readonly TSchema[]): FastifySchemaCompiler<TSchema> {
+  return ({ schema, httpPart }) => {
+    const type = TypeCompiler.Compile(schema, [...components]);
+    return (input: unknown) => {
+      const value = httpPart === 'body' ? input : convertText(schema, input);
+      if (type.Check(value)) return { value };
+      return { error: new ApiError('invalid_request', describe([...type.Errors(value)])) };
+    };
+  };
+}
+
+/** Integers have one plain spelling: decimal digits, an optional minus, no leading zeros. */
+const INTEGER_TEXT = /^(?:0|-?[1-9]\d{0,18})$/;
+
+/** Takes the known names from a path or a query. What is not an integer's text stays text, for the check to refuse. */
+function convertText(schema: TSchema, texts: unknown): Record<string, unknown> {
+  const given = new Map(Object.entries(Object(texts)));
+  const values: Record<string, unknown> = {};
+  for (const [name, property] of Object.entries<TSchema>(schema.properties)) {
+    const text = given.get(name);
+    if (text === undefined) continue;
+    const isInteger = property.type === 'integer' && typeof text === 'string' && INTEGER_TEXT.test(text);
+    if (!isInteger) values[name] = text;
+    else values[name] = property[Kind] === 'Int64' ? BigInt(text) : Number(text);
+  }
+  return values;
+}
+
+/** One clause for each value that breaks a rule, such as `categoryId is required`. */
+function describe(errors: readonly ValueError[]): string {
+  const clauses = new Map<string, string>();
+  for (const error of errors) {
+    if (clauses.has(error.path)) continue;
+    const name = error.path.slice(1).replaceAll('/', '.') || 'The body';
+    clauses.set(error.path, `${name} ${rule(error)}`);
+  }
+  return `${[...clauses.values()].join('; ')}.`;
+}
+
+function rule({ type, schema, value }: ValueError): string {
+  if (type === ValueErrorType.ObjectRequiredProperty) return 'is required';
+  if (Array.isArray(value) && schema.type !== 'object') return 'must be given once, as a single value';
+  switch (schema[Kind]) {
+    case 'Int64':
+      return 'must be an integer from -9223372036854775808 to 9223372036854775807';
+    case 'Text':
+      return `must be a string of at most ${schema.maxLength} characters, without U+0000 and lone surrogates`;
+    case 'StringEnum':
+      return `must be one of ${schema.enum.join(', ')}`;
+    case 'Integer':
+      return `must be an integer from ${schema.minimum} to ${schema.maximum}`;
+    default:
+      return `must be a JSON ${schema.type}`;
+  }
+}

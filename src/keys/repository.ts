@@ -1,0 +1,132 @@
+import { sql } from 'kysely';
+import type { Database } from '../db/database.ts';
+
+/** A key that a request may be answered on. */
+export interface ActiveKey {
+  id: string;
+  accountId: string;
+  hint: string;
+}
+
+/** A key as lists show it. */
+export interface KeyRecord {
+  id: string;
+  account: string;
+  name: string;
+  hint: string;
+  createdAt: Date;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  lastUsedAt: Date | null;
+}
+
+const SECONDS_BETWEEN_USES = 60;
+
+/** Finds the key of a SHA-256, if it is neither revoked nor expired by the clock of the database. */
+export function findActiveKey(db: Database, hash: Buffer): Promise<ActiveKey | undefined> {
+  return db
+    .selectFrom('api_keys')
+    .select(['id', 'account_id as accountId', 'hint'])
+    .where('hash', '=', hash)
+    .where('revoked_at', 'is', null)
+    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', sql<Date>`now()`)]))
+    .executeTakeFirst();
+}
+
+/** All keys, the newest last. */
+export function listKeys(db: Database): Promise<KeyRecord[]> {
+  return db
+    .selectFrom('api_keys')
+    .innerJoin('accounts', 'accounts.id', 'api_keys.account_id')
+    .select([
+      'api_keys.id',
+      'accounts.name as account',
+      'api_keys.name',
+      'hint',
+      'api_keys.created_at as createdAt',
+      'expires_at as expiresAt',
+      'revoked_at as revokedAt',
+      'last_used_at as lastUsedAt',
+    ])
+    .orderBy('api_keys.created_at')
+    .orderBy('api_keys.id')
+    .execute();
+}
+
+/** Finds a key by its id and locks it until the transaction ends. */
+export function lockKey(db: Database, id: string) {
+  return db
+    .selectFrom('api_keys')
+    .select(['id', 'account_id as accountId', 'name', 'expires_at as expiresAt', 'revoked_at as revokedAt'])
+    .select(sql<boolean>`coalesce(expires_at <= now(), false)`.as('hasExpired'))
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+export interface NewKey {
+  accountId: string;
+  name: string;
+  hash: Buffer;
+  hint: string;
+  expiresAt: Date | null;
+}
+
+export function insertKey(db: Database, key: NewKey): Promise<{ id: string }> {
+  return db
+    .insertInto('api_keys')
+    .values({
+      account_id: key.accountId,
+      name: key.name,
+      hash: key.hash,
+      hint: key.hint,
+      expires_at: key.expiresAt,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+}
+
+export async function markRevoked(db: Database, id: string): Promise<void> {
+  await db.updateTable('api_keys').set({ revoked_at: sql`now()` }).where('id', '=', id).execute();
+}
+
+/** Lets a key end at a time, or at its own expiry where that comes first. */
+export function shortenExpiry(
+  db: Database,
+  id: string,
+  expiresAt: Date,
+): Promise<{ expiresAt: Date | null }> {
+  return db
+    .updateTable('api_keys')
+    .set({ expires_at: sql<Date>`least(expires_at, ${expiresAt}::timestamptz)` })
+    .where('id', '=', id)
+    .returning('expires_at as expiresAt')
+    .executeTakeFirstOrThrow();
+}
+
+/** The database's clock, `milliseconds` from now. */
+export async function timeFromNow(db: Database, milliseconds: number): Promise<Date> {
+  const { rows } = await sql<{
+    at: Date;
+  }>`SELECT now() + ${milliseconds} * interval '1 millisecond' AS at`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw new Error('SELECT without FROM gives one row');
+  return row.at;
+}
+
+/** Notes that keys were used, at most once a minute for each. A row that another replica is writing is passed over. */
+export async function touchKeys(db: Database, ids: readonly string[]): Promise<void> {
+  const due = db
+    .selectFrom('api_keys')
+    .select('id')
+    .where('id', '=', sql<string>`any(${ids}::uuid[])`)
+    .where((eb) =>
+      eb.or([
+        eb('last_used_at', 'is', null),
+        eb('last_used_at', '<=', sql<Date>`now() - ${SECONDS_BETWEEN_USES} * interval '1 second'`),
+      ]),
+    )
+    .forUpdate()
+    .skipLocked();
+  await db.updateTable('api_keys').set({ last_used_at: sql`now()` }).where('id', 'in', due).execute();
+}

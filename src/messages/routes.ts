@@ -1,0 +1,29 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { Database } from '../db/database.ts';
+import { answer, reference, refusals } from '../http/openapi.ts';
+import { createMessage } from './repository.ts';
+import { Message, NewMessage } from './schemas.ts';
+
+/** The getting-started example (interface: Quickstart messaging example). */
+export const messageRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
+  app.post(
+    '/messages',
+    {
+      schema: {
+        operationId: 'createMessage',
+        summary: 'Queue a message',
+        tags: ['quickstart'],
+        servers: [{ url: '/quickstart' }],
+        body: reference(NewMessage),
+        response: {
+          202: answer('Message stored, and queued.', Message),
+          ...refusals(400, 401, 413, 415),
+        },
+      },
+    },
+    async ({ body }, reply) => {
+      const message = await createMessage(db, body.message);
+      return reply.code(202).send(message);
+    },
+  );
+};
