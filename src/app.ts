@@ -8,6 +8,7 @@ import { logRequests } from './http/access-log.ts';
 import { requireKey } from './http/authentication.ts';
 import { allowOrigins } from './http/cors.ts';
 import type { Clock } from './http/deprecation.ts';
+import { closeIdleConnectionsWhileDraining } from './http/draining.ts';
 import { sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
@@ -65,6 +66,7 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   acceptOnlyJson(app);
   app.decorateRequest('apiKey', null);
 
+  closeIdleConnectionsWhileDraining(app);
   answerParserErrors(app);
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });

@@ -72,15 +72,38 @@ export function toApiError(error: unknown): ApiError {
   return FRAMEWORK_ERRORS[code]?.() ?? new ApiError('internal_error', 'The service failed to answer.');
 }
 
-/** Fastify's error handler, and what answers the errors that Fastify meets before it has a route. */
+/**
+ * Fastify's error handler, and what answers the errors that Fastify meets before it has a route. It writes the answer
+ * itself, past hooks and serializers: one of those may be what failed.
+ */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  reply.hijack();
+  const { raw: response } = reply;
+  if (response.headersSent || hasLeft(request)) {
+    response.destroy();
+    return;
+  }
   const { body, headers } = toApiError(error);
   if (body.status >= 500) request.log.error({ err: error }, 'request failed');
-  // Fastify asks to close the connection after every error of the body parser. A client that is still sending
-  // would then lose the answer; left open, the rest of its body is read and dropped until the request times out.
+  const payload = JSON.stringify(body);
+  const essential = {
+    ...headers,
+    'x-request-id': request.id,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(payload),
+  };
+  // Fastify asks to close the connection after every error of the body parser. A client that is still sending would
+  // then lose the answer; left open, the rest of its body is read and dropped until the request times out.
   reply.removeHeader('connection');
-  reply
-    .code(body.status)
-    .headers({ ...headers, 'x-request-id': request.id, 'content-type': 'application/json; charset=utf-8' })
-    .send(JSON.stringify(body));
+  try {
+    response.writeHead(body.status, { ...reply.getHeaders(), ...essential });
+  } catch {
+    response.writeHead(body.status, essential); // the fault is a header that cannot be sent
+  }
+  response.end(payload);
+}
+
+/** Whether the client broke off before its request was complete. */
+function hasLeft({ raw }: FastifyRequest): boolean {
+  return raw.destroyed && !raw.complete;
 }
