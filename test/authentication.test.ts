@@ -24,9 +24,12 @@ const missing = { code: 'missing_api_key', message: expect.any(String), status: 
 const invalid = { code: 'invalid_api_key', message: expect.any(String), status: 401 };
 
 describe('Authorization: Bearer <API_KEY>', () => {
-  test.each(['Bearer', 'bearer', 'BEARER', 'bEaReR'])('takes the scheme %s in any letter case', async (scheme) => {
-    expect((await withAuthorization(`${scheme} ${service.key}`)).status).toBe(200);
-  });
+  test.each(['Bearer', 'bearer', 'BEARER', 'bEaReR'])(
+    'takes the scheme %s in any letter case',
+    async (scheme) => {
+      expect((await withAuthorization(`${scheme} ${service.key}`)).status).toBe(200);
+    },
+  );
 
   test('takes one or more spaces before the key', async () => {
     expect((await withAuthorization(`Bearer    ${service.key}`)).status).toBe(200);
@@ -38,17 +41,27 @@ describe('Authorization: Bearer <API_KEY>', () => {
     expect(headers.get('www-authenticate')).toBe(CHALLENGE);
   });
 
-  test.each(['', 'Bearer', 'Bearer ', 'Basic dXNlcjpwYXNz', 'Token abc', 'Bearer\tkey', 'Bearer one two', 'ast_test_x'])(
-    'the header %j is malformed: 401 missing_api_key',
-    async (authorization) => {
-      const { headers, json } = await withAuthorization(authorization);
-      expect(json).toEqual(missing);
-      expect(headers.get('www-authenticate')).toBe(CHALLENGE);
-    },
-  );
+  test.each([
+    '',
+    'Bearer',
+    'Bearer ',
+    'Basic dXNlcjpwYXNz',
+    'Token abc',
+    'Bearer\tkey',
+    'Bearer one two',
+    'ast_test_x',
+  ])('the header %j is malformed: 401 missing_api_key', async (authorization) => {
+    const { headers, json } = await withAuthorization(authorization);
+    expect(json).toEqual(missing);
+    expect(headers.get('www-authenticate')).toBe(CHALLENGE);
+  });
 
   test('the key alone, or with text after it, is malformed', async () => {
-    for (const value of [service.key, `Bearer ${service.key} x`, `Bearer ${service.key}, Bearer ${service.key}`]) {
+    for (const value of [
+      service.key,
+      `Bearer ${service.key} x`,
+      `Bearer ${service.key}, Bearer ${service.key}`,
+    ]) {
       expect((await withAuthorization(value)).json).toEqual(missing);
     }
   });

@@ -139,7 +139,10 @@ describe('POST /v1/pets adds an animal', () => {
     ['with a lone low surrogate', '"\\ude00x"'],
   ])('refuses a name %s with 400', async (_what, name) => {
     const { status, json } = await create(`{"name":${name},"categoryId":1}`);
-    expect([status, json]).toEqual([400, expect.objectContaining({ message: expect.stringMatching(/^name must/) })]);
+    expect([status, json]).toEqual([
+      400,
+      expect.objectContaining({ message: expect.stringMatching(/^name must/) }),
+    ]);
   });
 
   test.each([

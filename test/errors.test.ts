@@ -36,7 +36,11 @@ function addFaults(app: Service['app']): void {
   });
   app.get(
     '/fault/response-schema',
-    { schema: { response: { 200: { type: 'object', required: ['id'], properties: { id: { type: 'integer' } } } } } },
+    {
+      schema: {
+        response: { 200: { type: 'object', required: ['id'], properties: { id: { type: 'integer' } } } },
+      },
+    },
     async () => ({}),
   );
 }
@@ -59,10 +63,20 @@ describe('every error is {code, message, status} as application/json, with x-req
   const cases: Case[] = [
     // router
     ['an unknown path', 404, 'route_not_found', () => `GET /nothing HTTP/1.1\r\n${HOST}\r\n`],
-    ['an unknown path under /v1', 404, 'route_not_found', () => `GET /v1/nothing HTTP/1.1\r\n${withKey()}\r\n`],
+    [
+      'an unknown path under /v1',
+      404,
+      'route_not_found',
+      () => `GET /v1/nothing HTTP/1.1\r\n${withKey()}\r\n`,
+    ],
     ['the root', 404, 'route_not_found', () => `GET / HTTP/1.1\r\n${HOST}\r\n`],
     ['an asterisk', 404, 'route_not_found', () => `OPTIONS * HTTP/1.1\r\n${HOST}\r\n`],
-    ['a path that cannot be decoded', 400, 'invalid_request', () => `GET /v1/pets/%ff HTTP/1.1\r\n${HOST}\r\n`],
+    [
+      'a path that cannot be decoded',
+      400,
+      'invalid_request',
+      () => `GET /v1/pets/%ff HTTP/1.1\r\n${HOST}\r\n`,
+    ],
     ['half an escape', 400, 'invalid_request', () => `GET /v1/%2 HTTP/1.1\r\n${HOST}\r\n`],
     ['a long path', 404, 'route_not_found', () => `GET /${'a'.repeat(8000)} HTTP/1.1\r\n${HOST}\r\n`],
     ['a method a path lacks', 405, 'method_not_allowed', () => `PUT /v1/pets HTTP/1.1\r\n${withKey()}\r\n`],
@@ -79,17 +93,32 @@ describe('every error is {code, message, status} as application/json, with x-req
     ['an absolute address', 404, 'route_not_found', () => `GET http://localhost/x HTTP/1.1\r\n${HOST}\r\n`],
     // authentication
     ['no key', 401, 'missing_api_key', () => `GET /v1/pets HTTP/1.1\r\n${HOST}\r\n`],
-    ['a bad key', 401, 'invalid_api_key', () => `GET /v1/pets HTTP/1.1\r\n${HOST}Authorization: Bearer x\r\n\r\n`],
+    [
+      'a bad key',
+      401,
+      'invalid_api_key',
+      () => `GET /v1/pets HTTP/1.1\r\n${HOST}Authorization: Bearer x\r\n\r\n`,
+    ],
     // body
     ['no Content-Type', 400, 'invalid_request', () => post('', 'Content-Length: 2\r\n\r\n{}')],
     ['no Content-Type and no body', 400, 'invalid_request', () => post('', '\r\n')],
     ['another media type', 415, 'unsupported_media_type', () => post('Content-Type: text/xml\r\n', '\r\n')],
-    ['two Content-Types', 415, 'unsupported_media_type', () => post(JSON_TYPE + JSON_TYPE, 'Content-Length: 2\r\n\r\n{}')],
+    [
+      'two Content-Types',
+      415,
+      'unsupported_media_type',
+      () => post(JSON_TYPE + JSON_TYPE, 'Content-Length: 2\r\n\r\n{}'),
+    ],
     ['an empty body', 400, 'malformed_json', () => post(JSON_TYPE, 'Content-Length: 0\r\n\r\n')],
     ['an absent body', 400, 'malformed_json', () => post(JSON_TYPE, '\r\n')],
     ['malformed JSON', 400, 'malformed_json', () => post(JSON_TYPE, 'Content-Length: 1\r\n\r\n{')],
     ['a wrong body', 400, 'invalid_request', () => post(JSON_TYPE, 'Content-Length: 2\r\n\r\n{}')],
-    ['a body announced too large', 413, 'payload_too_large', () => post(JSON_TYPE, 'Content-Length: 65537\r\n\r\n')],
+    [
+      'a body announced too large',
+      413,
+      'payload_too_large',
+      () => post(JSON_TYPE, 'Content-Length: 65537\r\n\r\n'),
+    ],
     [
       'a chunked body that becomes too large',
       413,
@@ -100,7 +129,12 @@ describe('every error is {code, message, status} as application/json, with x-req
     ['no Host', 400, 'invalid_request', () => 'GET /health/live HTTP/1.1\r\n\r\n'],
     ['two Hosts', 400, 'invalid_request', () => `GET /health/live HTTP/1.1\r\n${HOST}${HOST}\r\n`],
     ['another expectation', 417, 'expectation_failed', () => post(`${JSON_TYPE}Expect: 200-ok\r\n`, '\r\n')],
-    ['an expectation without a key', 401, 'missing_api_key', () => `GET /v1/pets HTTP/1.1\r\n${HOST}Expect: x\r\n\r\n`],
+    [
+      'an expectation without a key',
+      401,
+      'missing_api_key',
+      () => `GET /v1/pets HTTP/1.1\r\n${HOST}Expect: x\r\n\r\n`,
+    ],
     ['CONNECT', 501, 'not_implemented', () => `CONNECT localhost:1 HTTP/1.1\r\n${HOST}\r\n`],
     // HTTP parser
     ['no HTTP', 400, 'invalid_request', () => 'hello\r\n\r\n'],
@@ -108,15 +142,30 @@ describe('every error is {code, message, status} as application/json, with x-req
     ['an unknown method', 400, 'invalid_request', () => `BREW /v1/pets HTTP/1.1\r\n${HOST}\r\n`],
     ['an unknown version', 400, 'invalid_request', () => `GET / HTTP/9.9\r\n${HOST}\r\n`],
     ['a header without a colon', 400, 'invalid_request', () => `GET / HTTP/1.1\r\n${HOST}bad header\r\n\r\n`],
-    ['two Content-Lengths', 400, 'invalid_request', () => post(JSON_TYPE, 'Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}')],
+    [
+      'two Content-Lengths',
+      400,
+      'invalid_request',
+      () => post(JSON_TYPE, 'Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}'),
+    ],
     [
       'both Content-Length and chunked',
       400,
       'invalid_request',
       () => post(JSON_TYPE, 'Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}'),
     ],
-    ['a bad chunk size', 400, 'invalid_request', () => post(JSON_TYPE, 'Transfer-Encoding: chunked\r\n\r\nzz\r\n')],
-    ['large headers', 431, 'headers_too_large', () => `GET / HTTP/1.1\r\n${HOST}X: ${'a'.repeat(20_000)}\r\n\r\n`],
+    [
+      'a bad chunk size',
+      400,
+      'invalid_request',
+      () => post(JSON_TYPE, 'Transfer-Encoding: chunked\r\n\r\nzz\r\n'),
+    ],
+    [
+      'large headers',
+      431,
+      'headers_too_large',
+      () => `GET / HTTP/1.1\r\n${HOST}X: ${'a'.repeat(20_000)}\r\n\r\n`,
+    ],
     ['a large path', 431, 'headers_too_large', () => `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`],
     [
       'large chunk extensions',
@@ -129,7 +178,17 @@ describe('every error is {code, message, status} as application/json, with x-req
     ['a body that does not end', 408, 'request_timeout', () => post(JSON_TYPE, 'Content-Length: 9\r\n\r\n{')],
     // faults inside
     ...[
-      ...['error', 'sync', 'null', 'string', 'claims-400', 'claims-headers', 'on-send', 'pre-handler', 'header'],
+      ...[
+        'error',
+        'sync',
+        'null',
+        'string',
+        'claims-400',
+        'claims-headers',
+        'on-send',
+        'pre-handler',
+        'header',
+      ],
       ...['circular', 'response-schema'],
     ].map<Case>((fault) => [
       `a fault inside (${fault})`,

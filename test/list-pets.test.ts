@@ -92,12 +92,31 @@ describe('GET /v1/pets lists animals', () => {
   });
 
   test.each([
-    ...['0', '-1', '101', '1e1', '0x10', '+5', '%2B5', '5.0', '05', '', ' 5', '5%20', 'ten', '1000000000000000000000'],
+    ...[
+      '0',
+      '-1',
+      '101',
+      '1e1',
+      '0x10',
+      '+5',
+      '%2B5',
+      '5.0',
+      '05',
+      '',
+      ' 5',
+      '5%20',
+      'ten',
+      '1000000000000000000000',
+    ],
     ...['5&limit=5', '5&limit=', '%00', '%ff', '５'],
   ])('refuses limit=%s with 400, naming the field, and clamps nothing', async (limit) => {
     const { status, json } = await list(`?limit=${limit}`);
     expect(status).toBe(400);
-    expect(json).toEqual({ code: 'invalid_request', message: expect.stringMatching(/^limit must/), status: 400 });
+    expect(json).toEqual({
+      code: 'invalid_request',
+      message: expect.stringMatching(/^limit must/),
+      status: 400,
+    });
   });
 
   test.each(['', 'gone', 'SOLD', 'sold&status=sold', 'sold,pending', 'null', ' sold'])(
@@ -174,22 +193,32 @@ describe('Link leads to the next page', () => {
     }
   });
 
-  test.each(['', 'x', 'abc', '123', 'bm90IGEgY3Vyc29y', 'YmVmb3JlOjE=', 'YmVmb3JlOjF', 'YmVmb3JlOjAx', '%00', 'ä'])(
-    'refuses the cursor %j with 400 invalid_cursor',
-    async (cursor) => {
-      expect((await list(`?cursor=${cursor}`)).json).toEqual({
-        code: 'invalid_cursor',
-        message: expect.any(String),
-        status: 400,
-      });
-    },
-  );
+  test.each([
+    '',
+    'x',
+    'abc',
+    '123',
+    'bm90IGEgY3Vyc29y',
+    'YmVmb3JlOjE=',
+    'YmVmb3JlOjF',
+    'YmVmb3JlOjAx',
+    '%00',
+    'ä',
+  ])('refuses the cursor %j with 400 invalid_cursor', async (cursor) => {
+    expect((await list(`?cursor=${cursor}`)).json).toEqual({
+      code: 'invalid_cursor',
+      message: expect.any(String),
+      status: 400,
+    });
+  });
 
   test('refuses a cursor that was cut short or added to', async () => {
     await addPets(3);
     const cursor = new URLSearchParams(nextOf(await list('?limit=1'))).get('cursor') ?? '';
     for (const bad of [cursor.slice(0, -1), cursor.slice(1), `${cursor}A`, `${cursor}=`, ` ${cursor}`]) {
-      expect((await list(`?cursor=${encodeURIComponent(bad)}`)).json).toMatchObject({ code: 'invalid_cursor' });
+      expect((await list(`?cursor=${encodeURIComponent(bad)}`)).json).toMatchObject({
+        code: 'invalid_cursor',
+      });
     }
   });
 

@@ -36,9 +36,12 @@ describe('POST /quickstart/messages queues a message', () => {
     expect(row.created_at.toISOString()).toBe(answered.createdAt);
   });
 
-  test.each(['', 'x'.repeat(5000), '🐈'.repeat(5000)])('keeps a message of any length up to 5,000', async (message) => {
-    expect((await post({ message })).json).toMatchObject({ message });
-  });
+  test.each(['', 'x'.repeat(5000), '🐈'.repeat(5000)])(
+    'keeps a message of any length up to 5,000',
+    async (message) => {
+      expect((await post({ message })).json).toMatchObject({ message });
+    },
+  );
 
   test.each([
     ['without message', '{}', 'message is required'],

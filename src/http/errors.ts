@@ -95,10 +95,13 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   // Fastify asks to close the connection after every error of the body parser. A client that is still sending would
   // then lose the answer; left open, the rest of its body is read and dropped until the request times out.
   reply.removeHeader('connection');
-  try {
-    response.writeHead(body.status, { ...reply.getHeaders(), ...essential });
-  } catch {
-    response.writeHead(body.status, essential); // the fault is a header that cannot be sent
+  response.statusCode = body.status;
+  for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...essential })) {
+    try {
+      if (value !== undefined) response.setHeader(name, value);
+    } catch {
+      // The fault may be a header that cannot be sent: the answer goes out without it.
+    }
   }
   response.end(payload);
 }

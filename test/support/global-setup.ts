@@ -57,7 +57,9 @@ async function startTemporaryPostgres() {
 
 async function dropDatabases(serverUrl: string, prefix: string): Promise<void> {
   await inDatabase(serverUrl, async (client) => {
-    const { rows } = await client.query('SELECT datname FROM pg_database WHERE starts_with(datname, $1)', [prefix]);
+    const { rows } = await client.query('SELECT datname FROM pg_database WHERE starts_with(datname, $1)', [
+      prefix,
+    ]);
     for (const { datname } of rows) await client.query(`DROP DATABASE ${datname} WITH (FORCE)`);
   });
 }

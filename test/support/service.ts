@@ -85,7 +85,10 @@ export async function newKey(db: Database, expiresIn: number | null = null): Pro
   return secret;
 }
 
-export async function send(url: string, { method, headers, body, key }: RequestOptions = {}): Promise<Answer> {
+export async function send(
+  url: string,
+  { method, headers, body, key }: RequestOptions = {},
+): Promise<Answer> {
   const hasBody = body !== undefined;
   const response = await fetch(url, {
     method: method ?? (hasBody ? 'POST' : 'GET'),
@@ -98,7 +101,12 @@ export async function send(url: string, { method, headers, body, key }: RequestO
   });
   const text = await response.text();
   const isJson = response.headers.get('content-type')?.startsWith('application/json') && text !== '';
-  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: isJson ? JSON.parse(text) : undefined,
+  };
 }
 
 function isBytes(body: unknown): body is Uint8Array<ArrayBuffer> {

@@ -61,7 +61,10 @@ function parseAnswers(text: string): RawAnswer[] {
     const [statusLine = '', ...lines] = rest.slice(0, end).split('\r\n');
     const status = Number(statusLine.split(' ')[1]);
     const headers = Object.fromEntries(
-      lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+      lines.map((line) => [
+        line.slice(0, line.indexOf(':')).toLowerCase(),
+        line.slice(line.indexOf(':') + 1).trim(),
+      ]),
     );
     const length = Number(headers['content-length'] ?? 0);
     const body = rest.slice(end + 4, end + 4 + length);
