@@ -4,6 +4,7 @@ import { commands } from './cli/commands.ts';
 import { loadConfig } from './config.ts';
 import { openDatabase } from './db/database.ts';
 import { verifySchema } from './db/migrate.ts';
+import { readEnvironment } from './environment.ts';
 import { describeStartupError } from './startup-errors.ts';
 
 const USAGE = `Usage:
@@ -39,7 +40,7 @@ async function run(args: string[]): Promise<void> {
   }
   const act = command(args.slice(name.split(' ').length));
 
-  const config = loadConfig(process.env);
+  const config = loadConfig(readEnvironment());
   const db = openDatabase(config, pino({ level: config.logLevel }, process.stderr));
   try {
     if (name !== 'migrate') await verifySchema(db);

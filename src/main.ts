@@ -1,10 +1,11 @@
 import { pino } from 'pino';
 import { loadConfig } from './config.ts';
+import { readEnvironment } from './environment.ts';
 import { startServer } from './server.ts';
 import { describeStartupError } from './startup-errors.ts';
 
 try {
-  const config = loadConfig(process.env);
+  const config = loadConfig(readEnvironment());
   const logger = pino({ level: config.logLevel, base: null });
   const server = await startServer(config, logger);
 
