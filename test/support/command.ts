@@ -22,8 +22,6 @@ export interface Running {
 export interface CommandOptions {
   env?: Record<string, string | undefined>;
   cwd?: string;
-  /** In a process group of its own, as a terminal would start it. */
-  detached?: boolean;
   uid?: number;
   gid?: number;
 }
@@ -38,6 +36,7 @@ export function start(
     cwd,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true, // a process group of its own, as a terminal makes one
     ...options,
   });
   const running: Running = {
@@ -57,6 +56,16 @@ export function start(
     running.stderr += text;
   });
   return running;
+}
+
+/** Ends a program and all that it started in its group. */
+export async function killGroup({ process: { pid }, ended }: Running): Promise<void> {
+  try {
+    process.kill(-Number(pid), 'SIGKILL');
+  } catch {
+    // It has ended already.
+  }
+  await ended;
 }
 
 export function run(program: string, args: string[], options?: CommandOptions): Promise<Outcome> {

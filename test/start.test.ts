@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto';
+import net from 'node:net';
+import { sql } from 'kysely';
+import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { killGroup, type Running, run, start } from './support/command.ts';
+import { connect, createDatabase, urlOfDatabase } from './support/database.ts';
+import { newKey, send } from './support/service.ts';
+
+const running: Running[] = [];
+afterEach(() => Promise.all(running.splice(0).map(killGroup)));
+
+/** `npm start`, as production runs it. */
+function npmStart(env: Record<string, string>): Running {
+  const server = start('npm', ['start', '--silent'], { env: { PORT: '0', ...env } });
+  running.push(server);
+  return server;
+}
+
+async function listening(server: Running): Promise<string> {
+  const address = () => /"msg":"Server listening at ([^"]+)"/.exec(server.stdout)?.[1] ?? '';
+  await expect.poll(address, { timeout: 10_000 }).not.toBe('');
+  return address();
+}
+
+beforeAll(async () => {
+  expect(await run('npm', ['run', '--silent', 'build'])).toEqual({ exitCode: 0, stdout: '', stderr: '' });
+});
+
+describe('npm run build, npm run migrate, npm start', () => {
+  test('serve an empty database', async () => {
+    const DATABASE_URL = await createDatabase('empty');
+    expect(await run('npm', ['run', '--silent', 'migrate'], { env: { DATABASE_URL } })).toMatchObject({
+      exitCode: 0,
+    });
+    const server = npmStart({ DATABASE_URL });
+    const origin = await listening(server);
+    expect(origin).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+
+    const db = connect(DATABASE_URL);
+    const key = await newKey(db);
+    await db.destroy();
+    expect((await send(`${origin}/health/ready`)).status).toBe(200);
+    const created = await send(`${origin}/v1/pets`, {
+      key,
+      body: '{"name":"a","categoryId":9007199254740993}',
+    });
+    expect([created.status, created.text]).toEqual([
+      201,
+      '{"id":1,"name":"a","categoryId":9007199254740993}',
+    ]);
+    expect((await send(`${origin}/v1/pets`, { key })).text).toBe(`[${created.text}]`);
+    expect((await send(`${origin}/openapi.json`)).status).toBe(200);
+  });
+
+  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends the server with exit code 0', async (signal) => {
+    const server = npmStart({ DATABASE_URL: await createDatabase() });
+    await listening(server);
+    server.process.kill(signal);
+    expect((await server.ended).exitCode).toBe(0);
+    expect(server.stdout).toContain('"msg":"stopped"');
+  });
+
+  test('each log line is JSON, one a request, without the key', async () => {
+    const DATABASE_URL = await createDatabase();
+    const db = connect(DATABASE_URL);
+    const key = await newKey(db);
+    await db.destroy();
+    const server = npmStart({ DATABASE_URL, LOG_LEVEL: 'trace' });
+    const origin = await listening(server);
+    await send(`${origin}/v1/pets/1`, { key, headers: { 'x-request-id': 'mine' } });
+    await send(`${origin}/v1/pets`, { key: `${key}x` });
+    server.process.kill('SIGTERM');
+    const { stdout } = await server.ended;
+
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.filter(({ msg }) => msg === 'request')).toMatchObject([
+      { method: 'GET', route: '/v1/pets/:petId', status: 404, requestId: 'mine', key: key.slice(0, 13) },
+      { method: 'GET', route: '/v1/pets', status: 401 },
+    ]);
+    expect(stdout).not.toContain(key.slice(14));
+  });
+});
+
+describe('npm start refuses with one clear line and exit code 1', () => {
+  const refusal = async (env: Record<string, string>) => {
+    const { exitCode, stdout, stderr } = await npmStart(env).ended;
+    expect([exitCode, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^animal-store: [^\n]+\n$/);
+    return stderr;
+  };
+  const withPassword = (url: string, password: string) => {
+    const changed = new URL(url);
+    changed.password = password;
+    return changed.href;
+  };
+
+  test('no DATABASE_URL', async () => {
+    expect(await refusal({})).toContain('DATABASE_URL is required');
+  });
+
+  test('bad settings, all of them named', async () => {
+    expect(await refusal({ DATABASE_URL: 'x', PORT: 'high', KEY_ENVIRONMENT: 'prod' })).toMatch(
+      /DATABASE_URL must .*PORT must .*KEY_ENVIRONMENT must/,
+    );
+  });
+
+  test('a database that cannot be reached', async () => {
+    expect(await refusal({ DATABASE_URL: 'postgres://u:sesame@127.0.0.1:1/x' })).toMatch(
+      /^(?!.*sesame).*database.* cannot be reached: .*ECONNREFUSED/,
+    );
+  });
+
+  test('a database that does not answer', async () => {
+    const silent = net.createServer().listen(0, '127.0.0.1');
+    await expect.poll(() => silent.address()).not.toBeNull();
+    const { port } = silent.address() as net.AddressInfo;
+    const line = await refusal({
+      DATABASE_URL: `postgres://u@127.0.0.1:${port}/x`,
+      DATABASE_TIMEOUT_MS: '500',
+    });
+    expect(line).toMatch(/cannot be reached: .*timeout/);
+    silent.close();
+  });
+
+  test('a host name that does not exist', async () => {
+    expect(await refusal({ DATABASE_URL: 'postgres://u@nowhere.invalid/x' })).toContain('cannot be reached');
+  });
+
+  test('a database that does not exist', async () => {
+    const name = `missing_${randomBytes(4).toString('hex')}`;
+    expect(await refusal({ DATABASE_URL: urlOfDatabase(name) })).toMatch(
+      new RegExp(`refuses: database "${name}" does not exist`),
+    );
+  });
+
+  test('a wrong password', async () => {
+    const url = withPassword(inject('serverUrl'), 'sesame');
+    expect(await refusal({ DATABASE_URL: url })).toMatch(
+      /^(?!.*sesame).*refuses: password authentication failed/,
+    );
+  });
+
+  test('a schema that was not migrated', async () => {
+    expect(await refusal({ DATABASE_URL: await createDatabase('empty') })).toContain('run "npm run migrate"');
+  });
+
+  test('a schema that is newer', async () => {
+    const DATABASE_URL = await createDatabase();
+    const db = connect(DATABASE_URL);
+    await sql`INSERT INTO kysely_migration VALUES ('9999_later', 'now')`.execute(db);
+    await db.destroy();
+    expect(await refusal({ DATABASE_URL })).toContain('newer than this version');
+  });
+
+  test('a port that is taken', async () => {
+    const taken = net.createServer().listen(0, '127.0.0.1');
+    await expect.poll(() => taken.address()).not.toBeNull();
+    const { port } = taken.address() as net.AddressInfo;
+    expect(await refusal({ DATABASE_URL: await createDatabase(), PORT: `${port}` })).toContain(
+      'the address is taken',
+    );
+    taken.close();
+  });
+
+  test('an address that is not of this machine', async () => {
+    expect(await refusal({ DATABASE_URL: await createDatabase(), HOST: '192.0.2.1' })).toContain(
+      'check HOST and PORT',
+    );
+  });
+});
