@@ -201,9 +201,9 @@ describe('usage and errors', () => {
   });
 
   test.each([
-    ['keys', [], /^Usage:[^]*there is no command "keys"/],
-    ['keys', ['delete'], /^Usage:[^]*there is no command "keys delete"/],
-    ['accounts', ['list'], /^Usage:[^]*there is no command "accounts list"/],
+    ['keys', [], /^Usage:[\s\S]*there is no command "keys"/],
+    ['keys', ['delete'], /^Usage:[\s\S]*there is no command "keys delete"/],
+    ['accounts', ['list'], /^Usage:[\s\S]*there is no command "accounts list"/],
     ['keys', ['create'], /--account is required/],
     ['keys', ['create', '--account', ''], /--account is required/],
     ['keys', ['create', '--account', ' padded '], /--account must be 1 to 100 characters/],
