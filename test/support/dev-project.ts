@@ -39,7 +39,7 @@ export function createProject({
   const parent = mkdtempSync(path.join(tmpdir(), 'animal-store-dev-'));
   const folder = path.join(parent, name);
   mkdirSync(folder);
-  for (const item of ['src', 'migrations', 'package.json', 'tsconfig.json']) {
+  for (const item of ['src', 'migrations', 'tools', 'package.json', 'tsconfig.json']) {
     cpSync(path.join(projectFolder, item), path.join(folder, item), { recursive: true });
   }
   const packages = path.join(folder, 'node_modules');
