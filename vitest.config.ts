@@ -1,5 +1,9 @@
 import { defineConfig } from 'vitest/config';
 
+if (Number.parseInt(process.versions.node, 10) < 26) {
+  throw new Error('Run "npm test", or "tools/node26/run npx vitest …": the tests need Node 26.');
+}
+
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],

@@ -1,21 +1,21 @@
-import { randomUUID } from 'node:crypto';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Logger } from 'pino';
 import type { Config } from './config.ts';
 import type { Database } from './db/database.ts';
-import { logRequests } from './http/access-log.ts';
+import { logRequest, logRequests } from './http/access-log.ts';
 import { requireKey } from './http/authentication.ts';
 import { allowOrigins } from './http/cors.ts';
 import type { Clock } from './http/deprecation.ts';
 import { closeIdleConnectionsWhileDraining } from './http/draining.ts';
-import { sendError } from './http/errors.ts';
+import { BODY_LIMIT_BYTES, sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
 import { documentRoutes, ErrorComponent } from './http/openapi.ts';
 import { answerParserErrors, handleParserError } from './http/parser-errors.ts';
 import { enforceProtocol } from './http/protocol.ts';
-import { hasOwnNotFound, refuseUnrouted } from './http/routing.ts';
+import { requestIdOf } from './http/request-id.ts';
+import { routeUnknownPathsThrough, refuseUnrouted } from './http/routing.ts';
 import { validatorCompiler } from './http/validation.ts';
 import { LastUsedRecorder } from './keys/last-used.ts';
 import { touchKeys } from './keys/repository.ts';
@@ -24,9 +24,7 @@ import { messageComponents } from './messages/schemas.ts';
 import { petRoutes } from './pets/routes.ts';
 import { petComponents } from './pets/schemas.ts';
 
-const BODY_LIMIT_BYTES = 64 * 1024;
 const TIMEOUT_CHECK_INTERVAL_MS = 500;
-const CLIENT_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
 const components = [ErrorComponent, ...petComponents, ...messageComponents];
 
@@ -43,10 +41,7 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   const app = Fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
-    genReqId: ({ headers }) => {
-      const given = headers['x-request-id'];
-      return typeof given === 'string' && CLIENT_REQUEST_ID.test(given) ? given : randomUUID();
-    },
+    genReqId: ({ headers }) => requestIdOf(headers),
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: config.requestTimeoutMs,
     routerOptions: { maxParamLength: Number.MAX_SAFE_INTEGER }, // the size of the head is limited as a whole
@@ -57,7 +52,10 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
       joinDuplicateHeaders: true, // so that two Authorization headers are seen as malformed
     },
     return503OnClosing: false, // what arrives on an open connection while draining is still answered
-    frameworkErrors: sendError,
+    frameworkErrors: (error, request, reply) => {
+      sendError(error, request, reply);
+      logRequest(request, reply); // no hook runs for a request that cannot be routed
+    },
     clientErrorHandler: handleParserError,
   }).withTypeProvider<TypeBoxTypeProvider>();
 
@@ -86,7 +84,7 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   await app.register(
     async (v1) => {
       requireKey(v1, db, lastUsed);
-      hasOwnNotFound(v1);
+      routeUnknownPathsThrough(v1);
       await v1.register(petRoutes, { db, clock });
     },
     { prefix: '/v1' },
@@ -94,7 +92,7 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   await app.register(
     async (quickstart) => {
       requireKey(quickstart, db, lastUsed);
-      hasOwnNotFound(quickstart);
+      routeUnknownPathsThrough(quickstart);
       await quickstart.register(messageRoutes, { db });
     },
     { prefix: '/quickstart' },

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { CommandError } from './accounts/commands.ts';
+import { CommandError } from './command-error.ts';
 import { commands } from './cli/commands.ts';
 import { loadConfig } from './config.ts';
 import { openDatabase } from './db/database.ts';
@@ -41,7 +41,8 @@ async function run(args: string[]): Promise<void> {
   const act = command(args.slice(name.split(' ').length));
 
   const config = loadConfig(readEnvironment());
-  const db = openDatabase(config, pino({ level: config.logLevel }, process.stderr));
+  const limitStatements = name !== 'migrate'; // an index on a large table takes its time
+  const db = openDatabase(config, pino({ level: config.logLevel }, process.stderr), { limitStatements });
   try {
     if (name !== 'migrate') await verifySchema(db);
     await act({ db, config });

@@ -43,7 +43,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     read(
       name,
       `a whole number from ${minimum} to ${maximum}`,
-      (text) => (/^\d{1,9}$/.test(text) ? within(Number(text), minimum, maximum) : undefined),
+      (text) => (/^(?:0|[1-9]\d{0,8})$/.test(text) ? within(Number(text), minimum, maximum) : undefined),
       fallback,
     );
   const oneOf = <const T extends string>(name: string, values: readonly T[], fallback: T) =>
@@ -83,8 +83,19 @@ function within(value: number, minimum: number, maximum: number): number | undef
 }
 
 function postgresUrl(text: string): string | undefined {
-  const protocol = URL.parse(text)?.protocol;
-  return protocol === 'postgres:' || protocol === 'postgresql:' ? text : undefined;
+  const url = URL.parse(text);
+  const isPostgres = url?.protocol === 'postgres:' || url?.protocol === 'postgresql:';
+  const namesSomething = Boolean(url?.hostname) || (url?.pathname.length ?? 0) > 1;
+  return isPostgres && namesSomething && isDecodable(text) ? text : undefined;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function hostName(text: string): string | undefined {
@@ -93,5 +104,6 @@ function hostName(text: string): string | undefined {
 
 function origins(text: string): readonly string[] | undefined {
   const listed = text.split(',').map((origin) => origin.trim());
-  return listed.every((origin) => URL.parse(origin)?.origin === origin) ? listed : undefined;
+  const isOrigin = (text: string) => /^https?:/.test(text) && URL.parse(text)?.origin === text;
+  return listed.every(isOrigin) ? listed : undefined;
 }

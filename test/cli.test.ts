@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isWellFormedKey } from '../src/keys/format.ts';
 import { run } from './support/command.ts';
-import { createDatabase } from './support/database.ts';
+import { connect, createDatabase } from './support/database.ts';
 import { type Service, startService } from './support/service.ts';
 
 const UUID = /[0-9a-f]{8}-[0-9a-f-]{27}/;
@@ -176,6 +177,18 @@ describe('keys rotate', () => {
   });
 });
 
+describe('keys rotate of an expired key', () => {
+  test('is refused', async () => {
+    const { id } = await create('expired', '--expires-in', '1s');
+    await sleep(1100);
+    const { exitCode, stderr } = await npm('keys', ['rotate', id, '--overlap', '1h']);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      `animal-store: key ${id} has expired: create a new one instead\n`,
+    ]);
+  });
+});
+
 describe('accounts create', () => {
   test('creates an account, once', async () => {
     const first = await npm('accounts', ['create', 'the zoo']);
@@ -235,6 +248,20 @@ describe('usage and errors', () => {
     expect(await npm('migrate', [], env)).toMatchObject({ exitCode: 0, stdout: 'Migrated: 0001_initial.\n' });
     expect(await npm('migrate', [], env)).toMatchObject({ exitCode: 0, stdout: 'The schema is current.\n' });
     expect((await npm('keys', ['list', '--json'], env)).stdout).toBe('[]\n');
+  });
+
+  test('migrate waits for another that is at it, longer than a statement may take', async () => {
+    const env = { DATABASE_URL: await createDatabase('empty'), DATABASE_TIMEOUT_MS: '300' };
+    const other = connect(env.DATABASE_URL);
+    const migrating = other.transaction().execute(async (transaction) => {
+      await sql`SELECT pg_advisory_xact_lock(3853314791062309107)`.execute(transaction); // Kysely's migration lock
+      const outcome = npm('migrate', [], env);
+      await sleep(1500);
+      return { outcome };
+    });
+    const { outcome } = await migrating;
+    expect(await outcome).toMatchObject({ exitCode: 0, stdout: 'Migrated: 0001_initial.\n' });
+    await other.destroy();
   });
 
   test.each([

@@ -48,6 +48,8 @@ describe('the configuration', () => {
   test.each([
     ['DATABASE_URL', 'mysql://localhost/db'],
     ['DATABASE_URL', 'localhost:5432'],
+    ['DATABASE_URL', 'postgres://'],
+    ['DATABASE_URL', 'postgres://user:100%@host/store'],
     ['DATABASE_POOL_SIZE', '0'],
     ['DATABASE_TIMEOUT_MS', '5s'],
     ['HOST', 'not a host'],
@@ -55,6 +57,7 @@ describe('the configuration', () => {
     ['PORT', '-1'],
     ['PORT', '3000.5'],
     ['PORT', 'http'],
+    ['PORT', '080'],
     ['OPS_PORT', '0x10'],
     ['OPS_PORT', '3000'],
     ['REQUEST_TIMEOUT_MS', '99'],
@@ -64,6 +67,7 @@ describe('the configuration', () => {
     ['CORS_ORIGINS', '*'],
     ['CORS_ORIGINS', 'https://a.example/path'],
     ['CORS_ORIGINS', 'https://a.example,'],
+    ['CORS_ORIGINS', 'ftp://a.example'],
   ])('refuses %s=%s in one line that names it', (name, value) => {
     expect(() => load({ [name]: value })).toThrow(ConfigError);
     expect(() => load({ [name]: value })).toThrow(new RegExp(`^bad configuration: ${name} must .+$`));

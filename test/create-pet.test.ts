@@ -96,6 +96,8 @@ describe('POST /v1/pets adds an animal', () => {
     ['an unknown status', { name: 'a', categoryId: 1, status: 'gone' }, 'status must be one of'],
     ['null as status', { name: 'a', categoryId: 1, status: null }, 'status must be one of'],
     ['a status in capitals', { name: 'a', categoryId: 1, status: 'SOLD' }, 'status must be one of'],
+    ['an array as name', { name: ['a'], categoryId: 1 }, 'name must be a string'],
+    ['an array as categoryId', { name: 'a', categoryId: [1] }, 'categoryId must be an integer'],
     ['an array', [], 'The body must be a JSON object'],
     ['a string', '"a"', 'The body must be a JSON object'],
     ['null', 'null', 'The body must be a JSON object'],

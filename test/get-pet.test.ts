@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { lockTable } from './support/database.ts';
 import { type Answer, type Service, startService } from './support/service.ts';
 
 let now = new Date('2026-11-21T00:00:00Z');
@@ -54,6 +55,30 @@ describe('GET /v1/pets/{petId} gets an animal', () => {
     const answer = await service.request(`/v1/pets/${id}`);
     expect(answer.json).toEqual({ code: 'pet_not_found', message: expect.any(String), status: 404 });
     expectDeprecationHeaders(answer);
+  });
+
+  test.each(['-1', '-9223372036854775808', '9223372036854775807'])(
+    'finds the animal with the id %s',
+    async (id) => {
+      const pet = { id: BigInt(id), name: 'edge', category_id: BigInt(id), status: null };
+      await service.db.insertInto('pets').values(pet).execute();
+      const { text } = await service.request(`/v1/pets/${id}`);
+      expect(text).toBe(`{"id":${id},"name":"edge","categoryId":${id}}`);
+      await service.db.deleteFrom('pets').where('id', '=', pet.id).execute();
+    },
+  );
+
+  test('announces its end also where the service fails', async () => {
+    const impatient = await startService({
+      databaseUrl: service.databaseUrl,
+      config: { databaseTimeoutMs: 200 },
+    });
+    const unlock = await lockTable(service.databaseUrl, 'pets');
+    const answer = await impatient.request(`/v1/pets/${petId}`);
+    await unlock();
+    expect(answer.status).toBe(503);
+    expectDeprecationHeaders(answer);
+    await impatient.stop();
   });
 
   test('announces nothing without a good key', async () => {

@@ -159,15 +159,25 @@ describe('npm start refuses with one clear line and exit code 1', () => {
     const taken = net.createServer().listen(0, '127.0.0.1');
     await expect.poll(() => taken.address()).not.toBeNull();
     const { port } = taken.address() as net.AddressInfo;
-    expect(await refusal({ DATABASE_URL: await createDatabase(), PORT: `${port}` })).toContain(
-      'the address is taken',
+    expect(await refusal({ DATABASE_URL: await createDatabase(), PORT: `${port}` })).toMatch(
+      /cannot listen .*EADDRINUSE.*: check HOST and PORT/,
     );
     taken.close();
   });
 
+  test('a HOST that does not exist', async () => {
+    const line = await refusal({ DATABASE_URL: await createDatabase(), HOST: 'nowhere.invalid' });
+    expect(line).toMatch(/cannot listen .*nowhere\.invalid.*: check HOST and PORT/);
+  });
+
+  test('sslmode=require where the database has no TLS', async () => {
+    const line = await refusal({ DATABASE_URL: `${await createDatabase()}?sslmode=require` });
+    expect(line).toContain('refuses: The server does not support SSL connections');
+  });
+
   test('an address that is not of this machine', async () => {
     expect(await refusal({ DATABASE_URL: await createDatabase(), HOST: '192.0.2.1' })).toContain(
-      'check HOST and PORT',
+      'cannot listen',
     );
   });
 });

@@ -1,8 +1,7 @@
+import { insertAuditEvent } from '../audit/repository.ts';
+import { CommandError } from '../command-error.ts';
 import type { Database } from '../db/database.ts';
-import { type Account, findAccount, insertAccount, insertAuditEvent } from './repository.ts';
-
-/** An operator asked for something that cannot be done; the message says what and why, in one line. */
-export class CommandError extends Error {}
+import { type Account, findAccount, insertAccount } from './repository.ts';
 
 /** @throws CommandError where there is an account of that name */
 export function createAccount(db: Database, name: string, actor: string): Promise<Account> {

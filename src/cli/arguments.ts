@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import { CommandError } from '../accounts/commands.ts';
+import { CommandError } from '../command-error.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const CENTURY_MS = 36_525 * 86_400_000;
@@ -37,7 +37,7 @@ export function required(name: string, text: string | undefined): string {
 
 /** The name of an account or a key: something to read in a list. */
 export function readName(option: string, text: string): string {
-  if (text.trim() !== text || !/^[^\p{Cc}\p{Cs}]{1,100}$/u.test(text)) {
+  if (text.trim() !== text || !/^[^\p{Cc}\p{Cs}\ufffd]{1,100}$/u.test(text)) {
     throw new CommandError(
       `${option} must be 1 to 100 characters, without control characters or space around it`,
     );

@@ -1,4 +1,5 @@
-import { CommandError, createAccount } from '../accounts/commands.ts';
+import { createAccount } from '../accounts/commands.ts';
+import { CommandError } from '../command-error.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../db/database.ts';
 import { migrate } from '../db/migrate.ts';

@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
+import { PoolConnection } from './connection.ts';
 import type { Tables } from './schema.ts';
 
 /** The database, or a transaction on it: what every query function takes first. */
@@ -13,21 +14,45 @@ const types: pg.CustomTypesConfig = {
     oid === pg.types.builtins.INT8 ? BigInt : pg.types.getTypeParser(oid, format),
 };
 
-/** Opens a pool; the first connection is made by the first query. End it with `destroy()`. */
+/** How much later than the server we give up a statement, so that as a rule the server says that it did not run. */
+const GRACE_MS = 500;
+
+/**
+ * Opens a pool; the first connection is made by the first query. End it with `destroy()`.
+ *
+ * @param limitStatements false for statements that may take as long as they need
+ */
 export function openDatabase(
   config: Pick<Config, 'databaseUrl' | 'databasePoolSize' | 'databaseTimeoutMs'>,
   logger: Logger,
+  { limitStatements = true } = {},
 ): Database {
   const pool = new pg.Pool({
-    connectionString: config.databaseUrl,
+    connectionString: withLibpqSemantics(config.databaseUrl),
     application_name: 'animal-store',
     max: config.databasePoolSize,
     connectionTimeoutMillis: config.databaseTimeoutMs,
-    query_timeout: config.databaseTimeoutMs,
+    ...(limitStatements && {
+      statement_timeout: config.databaseTimeoutMs,
+      query_timeout: config.databaseTimeoutMs + GRACE_MS,
+    }),
     keepAlive: true,
     types,
   });
-  // Without a listener, the death of an idle connection would end the process.
-  pool.on('error', (error) => logger.warn({ err: error }, 'an idle database connection was lost'));
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  // Without these listeners the death of a connection, idle or in use, would end the process. The error itself is not
+  // logged: pg hangs the whole client on it.
+  pool.on('error', ({ message }) => logger.warn({ reason: message }, 'an idle database connection was lost'));
+  pool.on('connect', (client) => client.on('error', () => {})); // in use: its query fails, and is logged
+
+  const connect = async () => new PoolConnection(await pool.connect());
+  return new Kysely<Tables>({
+    dialect: new PostgresDialect({ pool: { connect, end: () => pool.end(), options: pool.options } }),
+  });
+}
+
+/** Has `sslmode` mean what PostgreSQL's own documentation says; pg alone takes `require` for `verify-full`. */
+function withLibpqSemantics(databaseUrl: string): string {
+  const url = new URL(databaseUrl);
+  if (url.searchParams.has('sslmode')) url.searchParams.set('uselibpqcompat', 'true');
+  return url.href;
 }

@@ -1,34 +1,67 @@
-/** Errors of the operating system that mean: no connection to the database. */
-const CONNECTION_ERRORS = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-]);
+/** Errors that mean: there was no connection, so that nothing was sent. */
+const NOT_CONNECTED = {
+  codes: new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN']),
+  messages: /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout)/,
+};
 
-/** SQLSTATEs that say that the server, not the statement, is in trouble (PostgreSQL, Appendix A). */
-const UNAVAILABLE_SQLSTATES = [
-  /^08/, // connection exception
+/** Errors that mean: the connection broke, or fell silent, after a statement may have been sent. */
+const CONNECTION_BROKE = {
+  codes: new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT']),
+  messages:
+    /^(Connection terminated|Query read timeout|Client has encountered a connection error|Client was closed)/,
+  sqlStates: /^(08|57P0[12])/, // connection exception; shut down, crashed
+};
+
+/** SQLSTATEs of a server that is in trouble, and did not do what the statement asks (PostgreSQL, Appendix A). */
+const SERVER_IN_TROUBLE = [
   /^53/, // insufficient resources: connections, memory, disk
-  /^57P0[1-5]$/, // shut down, crashed, starting up, session ended
+  /^57014$/, // the statement took too long, and was cancelled
+  /^57P0[35]$/, // starting up; session ended for being idle
   /^25006$/, // read-only: a standby, or a primary that was demoted
 ];
 
-/** Errors of pg that carry no code. */
-const UNAVAILABLE_MESSAGE =
-  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed)/;
+/** The connection broke while a write was under way: it may have been stored, or not. */
+export class OutcomeUnknown extends Error {}
 
 /** Whether an error says that the database cannot be used at the moment, rather than that a statement is wrong. */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const code = 'code' in error ? String(error.code) : '';
+  const code = codeOf(error);
   return (
-    CONNECTION_ERRORS.has(code) ||
-    UNAVAILABLE_SQLSTATES.some((pattern) => pattern.test(code)) ||
-    UNAVAILABLE_MESSAGE.test(error.message)
+    NOT_CONNECTED.codes.has(code) ||
+    NOT_CONNECTED.messages.test(error.message) ||
+    SERVER_IN_TROUBLE.some((sqlState) => sqlState.test(code)) ||
+    isBrokenConnection(error)
   );
+}
+
+/**
+ * The result of a statement that writes.
+ *
+ * @throws OutcomeUnknown where it cannot be told whether the statement took effect
+ */
+export async function knowOutcome<T>(write: Promise<T>): Promise<T> {
+  try {
+    return await write;
+  } catch (error) {
+    if (isBrokenConnection(error)) throw new OutcomeUnknown('', { cause: error });
+    throw error;
+  }
+}
+
+/** Whether the connection broke, or fell silent: nothing more can be learnt from it. */
+export function isBrokenConnection(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = codeOf(error);
+  return (
+    !NOT_CONNECTED.messages.test(error.message) &&
+    (CONNECTION_BROKE.codes.has(code) ||
+      CONNECTION_BROKE.sqlStates.test(code) ||
+      CONNECTION_BROKE.messages.test(error.message))
+  );
+}
+
+/** The code of an error of Node or of PostgreSQL; empty where it has none. */
+export function codeOf(error: Error): string {
+  return 'code' in error ? String(error.code) : '';
 }

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { type MigrationProvider, Migrator } from 'kysely/migration';
 import type { Database } from './database.ts';
+import { codeOf } from './errors.ts';
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url);
 const UNDEFINED_TABLE = '42P01';
@@ -74,7 +75,7 @@ async function appliedMigrations(db: Database): Promise<string[]> {
     const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(db);
     return rows.map((row) => row.name);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === UNDEFINED_TABLE) return [];
+    if (error instanceof Error && codeOf(error) === UNDEFINED_TABLE) return [];
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { watch } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { type EmbeddedPostgres, startPostgres } from './postgres/server.ts';
+import { type EmbeddedPostgres, startPostgres } from './postgres/embedded.ts';
 import { ServerProcess } from './server-process.ts';
 
 /**
@@ -13,9 +13,9 @@ const WATCHED = ['..', '../../migrations'].map((folder) => fileURLToPath(new URL
 const SETTLE_MS = 100;
 const PARENT_POLL_MS = 1000;
 
-let postgres: EmbeddedPostgres | undefined;
 let stopping = false;
 const server = new ServerProcess(() => stop(1)); // loads its modules while PostgreSQL starts
+let postgres: Promise<EmbeddedPostgres> = startPostgres(DATA);
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop(0));
 stopWithParent();
@@ -27,12 +27,15 @@ try {
   await stop(1);
 }
 
-/** Starts PostgreSQL, and again whenever it ends: it was killed, or another process whose server we shared left. */
+/** Starts PostgreSQL again whenever it ends: it was killed, or another process whose server we shared left. */
 async function keepPostgresRunning(): Promise<void> {
-  while (!stopping) {
-    postgres = await startPostgres(DATA);
-    await server.serve(postgres.url('postgres'));
-    await postgres.gone;
+  for (;;) {
+    const { url, folder, gone } = await postgres;
+    if (folder !== DATA) console.log(`PostgreSQL cannot enter this folder: its data is in ${folder}`);
+    await server.serve(url('postgres'));
+    await gone;
+    if (stopping) return;
+    postgres = startPostgres(DATA);
   }
 }
 
@@ -56,6 +59,7 @@ async function stop(exitCode: number): Promise<void> {
   if (stopping) return;
   stopping = true;
   await server.stop();
-  await postgres?.stop();
+  const started = await postgres.catch(() => undefined); // that it failed to start was said already
+  await started?.stop();
   process.exit(exitCode);
 }

@@ -2,15 +2,17 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-const SERVER = fileURLToPath(new URL('server.ts', import.meta.url));
+const SERVER = fileURLToPath(new URL('serve.ts', import.meta.url));
 const STOP_TIMEOUT_MS = 5000;
 
-/** The server, in a process of its own that can be started anew. */
+/** The server, in a process of its own that can be started anew. Acts that come together are done one after another. */
 export class ServerProcess {
   readonly #onFailure: () => void;
   #databaseUrl: string | undefined;
   #child: ChildProcess;
   #hasServed = false;
+  #hasStopped = false;
+  #lastAct: Promise<void> = Promise.resolve();
 
   /** Starts the process, which loads its modules and waits for its database. `onFailure`: it could not serve at all. */
   constructor(onFailure: () => void) {
@@ -19,30 +21,48 @@ export class ServerProcess {
   }
 
   /** Gives it the address of its database. */
-  async serve(databaseUrl: string): Promise<void> {
-    if (databaseUrl === this.#databaseUrl) return;
-    const first = this.#databaseUrl === undefined;
-    this.#databaseUrl = databaseUrl;
-    if (first) this.#child.send(databaseUrl);
-    else await this.restart();
+  serve(databaseUrl: string): Promise<void> {
+    return this.#inTurn(async () => {
+      if (databaseUrl === this.#databaseUrl) return;
+      const isFirst = this.#databaseUrl === undefined;
+      this.#databaseUrl = databaseUrl;
+      if (isFirst) this.#child.send(databaseUrl);
+      else await this.#startAnew();
+    });
   }
 
-  async restart(): Promise<void> {
-    await this.stop();
+  restart(): Promise<void> {
+    return this.#inTurn(() => this.#startAnew());
+  }
+
+  /** Lets it answer the requests under way. It does not start again. */
+  stop(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#hasStopped = true;
+      await this.#end();
+    });
+  }
+
+  #inTurn(act: () => Promise<void>): Promise<void> {
+    this.#lastAct = this.#lastAct.then(() => (this.#hasStopped ? undefined : act()));
+    return this.#lastAct;
+  }
+
+  async #startAnew(): Promise<void> {
+    await this.#end();
     this.#child = this.#start();
     if (this.#databaseUrl !== undefined) this.#child.send(this.#databaseUrl);
   }
 
-  /** Lets it answer the requests under way. */
-  async stop(): Promise<void> {
+  async #end(): Promise<void> {
     const child = this.#child;
-    child.removeAllListeners('exit');
+    child.removeListener('exit', this.#onUnexpectedExit);
     if (child.exitCode !== null || child.signalCode !== null) return;
     const exited = once(child, 'exit');
     child.kill('SIGTERM');
-    const impatience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    const killTimer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
     await exited;
-    clearTimeout(impatience);
+    clearTimeout(killTimer);
   }
 
   #start(): ChildProcess {
@@ -50,12 +70,14 @@ export class ServerProcess {
     child.on('message', () => {
       this.#hasServed = true;
     });
-    child.on('exit', (_code, signal) => {
-      if (signal !== null) void this.restart();
-      else if (this.#hasServed)
-        console.error('The server ended; it starts again with the next change of a file.');
-      else this.#onFailure();
-    });
+    child.on('exit', this.#onUnexpectedExit);
     return child;
   }
+
+  readonly #onUnexpectedExit = (_exitCode: number | null, signal: NodeJS.Signals | null): void => {
+    if (signal !== null) void this.restart();
+    else if (this.#hasServed)
+      console.error('The server ended; it starts again with the next change of a file.');
+    else this.#onFailure();
+  };
 }

@@ -1,5 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isUnavailable } from '../db/errors.ts';
+import { codeOf, isUnavailable, OutcomeUnknown } from '../db/errors.ts';
+
+/** The largest body that is read (decisions: Body). */
+export const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** Every `code` an Error body can carry, with its HTTP status. */
 export const ERROR_STATUS = {
@@ -14,13 +17,13 @@ export const ERROR_STATUS = {
   request_timeout: 408,
   operation_removed: 410,
   payload_too_large: 413,
-  uri_too_long: 414,
   unsupported_media_type: 415,
   expectation_failed: 417,
   headers_too_large: 431,
   internal_error: 500,
   not_implemented: 501,
   unavailable: 503,
+  outcome_unknown: 503,
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
@@ -53,22 +56,34 @@ export function unavailable(message = 'The service is not available at the momen
   return new ApiError('unavailable', message, { 'retry-after': '1' });
 }
 
+function outcomeUnknown(): ApiError {
+  const message = 'The connection to the database broke: the request may have been stored, or not.';
+  return new ApiError('outcome_unknown', message, { 'retry-after': '1' });
+}
+
+export function payloadTooLarge(): ApiError {
+  return new ApiError('payload_too_large', `The body is larger than ${BODY_LIMIT_BYTES / 1024} KiB.`);
+}
+
+export function unsupportedMediaType(): ApiError {
+  const headers = { accept: 'application/json' };
+  return new ApiError('unsupported_media_type', 'Content-Type must be application/json.', headers);
+}
+
 /** Errors of the framework that are the client's doing; any other of its errors is a fault of ours. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, () => ApiError>> = {
-  FST_ERR_BAD_URL: () => new ApiError('invalid_request', 'The path is not valid percent-encoded UTF-8.'),
-  FST_ERR_MAX_PARAM_LENGTH: () => new ApiError('uri_too_long', 'A segment of the path is too long.'),
-  FST_ERR_CTP_BODY_TOO_LARGE: () => new ApiError('payload_too_large', 'The body is larger than 64 KiB.'),
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    new ApiError('invalid_request', 'Content-Length does not match the length of the body.'),
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
-    new ApiError('unsupported_media_type', 'Content-Type must be application/json.'),
+  FST_ERR_BAD_URL: () =>
+    new ApiError('invalid_request', 'The address of the request is not valid percent-encoded UTF-8.'),
+  FST_ERR_CTP_BODY_TOO_LARGE: payloadTooLarge,
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: unsupportedMediaType,
 };
 
 /** The one place where whatever was thrown becomes what the client is told. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof OutcomeUnknown) return outcomeUnknown();
   if (isUnavailable(error)) return unavailable();
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = error instanceof Error ? codeOf(error) : '';
   return FRAMEWORK_ERRORS[code]?.() ?? new ApiError('internal_error', 'The service failed to answer.');
 }
 
@@ -89,14 +104,15 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const essential = {
     ...headers,
     'x-request-id': request.id,
+    'x-content-type-options': 'nosniff',
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(payload),
   };
   // Fastify asks to close the connection after every error of the body parser. A client that is still sending would
   // then lose the answer; left open, the rest of its body is read and dropped until the request times out.
-  reply.removeHeader('connection');
+  const { connection: _, ...headersSoFar } = reply.getHeaders();
   response.statusCode = body.status;
-  for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...essential })) {
+  for (const [name, value] of Object.entries({ ...headersSoFar, ...essential })) {
     try {
       if (value !== undefined) response.setHeader(name, value);
     } catch {

@@ -1,56 +1,78 @@
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
-import { randomUUID } from 'node:crypto';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { ApiError } from './errors.ts';
+import { requestIdOf } from './request-id.ts';
 
-/** What Node's HTTP parser and its clocks refuse, by the code of their error. */
+/** What Node's HTTP parser and its clocks refuse with another status than 400, by the code of their error. */
 const REFUSALS: Readonly<Record<string, () => ApiError>> = {
   ERR_HTTP_REQUEST_TIMEOUT: () => new ApiError('request_timeout', 'The request did not arrive in time.'),
   HPE_HEADER_OVERFLOW: () => new ApiError('headers_too_large', 'The request line and headers are too large.'),
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new ApiError('payload_too_large', 'A chunk extension is too large.'),
 };
 
-/** The response that was begun last on each connection. */
-const latestResponse = new WeakMap<Socket, ServerResponse & { req: IncomingMessage }>();
+type Response = ServerResponse & { req: IncomingMessage };
 
-/** Answers in the one error shape what never becomes a request: what the HTTP parser refuses, and CONNECT. */
+/** An error of Node's `clientError` event. `rawPacket` is the Buffer that the parser was reading. */
+interface ParserError {
+  code?: string;
+  rawPacket?: unknown;
+}
+
+/** Milliseconds for the client to read the refusal: closing at once could reset it away. */
+const LINGER_MS = 1000;
+
+/** The response that was begun last on each connection. */
+const latestResponse = new WeakMap<Socket, Response>();
+
+/** Prepares to answer, in the one error shape, what never becomes a request of Fastify's. */
 export function answerParserErrors(app: FastifyInstance): void {
-  app.addHook('onRequest', (request, reply, next) => {
-    latestResponse.set(request.raw.socket, reply.raw);
-    next();
-  });
-  app.server.on('connect', (_request, socket: Socket) => {
-    refuse(socket, new ApiError('not_implemented', 'This server is not a proxy: CONNECT is not supported.'));
+  for (const event of ['request', 'checkContinue', 'checkExpectation']) {
+    app.server.on(event, (request: IncomingMessage, response: Response) => {
+      latestResponse.set(request.socket, response);
+    });
+  }
+  app.server.on('connect', ({ headers }: IncomingMessage, socket: Socket) => {
+    const refusal = new ApiError('not_implemented', 'This server is not a proxy: CONNECT is not supported.');
+    refuse(socket, refusal, requestIdOf(headers));
   });
 }
 
 /** Fastify's `clientErrorHandler`. Answers that are owed to earlier requests of the connection go out first. */
-export function handleParserError(error: NodeJS.ErrnoException, socket: Socket): void {
+export function handleParserError(error: ParserError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
   const refusal =
     REFUSALS[error.code ?? '']?.() ?? new ApiError('invalid_request', 'The request is not well-formed HTTP.');
+  const refuseNext = () => {
+    const { rawPacket } = error;
+    const isHead = Buffer.isBuffer(rawPacket) && rawPacket.toString('latin1', 0, 5) === 'HEAD ';
+    refuse(socket, refusal, requestIdOf({}), isHead);
+  };
 
   const response = latestResponse.get(socket);
-  if (response === undefined || (response.req.complete && response.writableFinished)) refuse(socket, refusal);
-  else if (response.req.complete) response.once('finish', () => refuse(socket, refusal));
+  if (response === undefined || (response.req.complete && response.writableFinished)) refuseNext();
+  else if (response.req.complete) response.once('finish', refuseNext);
   else if (response.headersSent)
     socket.destroySoon(); // answered already, while its body was still arriving
-  else refuse(socket, refusal);
+  else refuse(socket, refusal, requestIdOf(response.req.headers));
 }
 
-function refuse(socket: Socket, { body, headers }: ApiError): void {
+/** A HEAD error has no body (RFC 9110, 9.3.2). */
+function refuse(socket: Socket, { body, headers }: ApiError, requestId: string, isHead = false): void {
   const payload = JSON.stringify(body);
   const lines = {
     connection: 'close',
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(payload),
-    'x-request-id': randomUUID(),
+    'x-request-id': requestId,
     ...headers,
   };
   const head = Object.entries(lines).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${body.status} ${STATUS_CODES[body.status]}\r\n${head.join('')}\r\n${payload}`);
+  const statusLine = `HTTP/1.1 ${body.status} ${STATUS_CODES[body.status]}\r\n`;
+  socket.on('error', () => {}); // Node has taken its own listener off the socket of a CONNECT
+  socket.resume();
+  setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.end(`${statusLine}${head.join('')}\r\n${isHead ? '' : payload}`);
 }

@@ -1,52 +1,43 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { ApiError } from './errors.ts';
+import { ApiError, payloadTooLarge, unsupportedMediaType } from './errors.ts';
 
 /**
  * What HTTP asks of a request beside its path: exactly one Host (RFC 9112, 3.2), no expectation but
  * `100-continue` (RFC 9110, 10.1.1), and a body in a form that the server reads (RFC 9110, 8.3 and 8.4).
- * Node's own answers to a missing Host and to Expect would come before authentication or without a body.
+ * Node's own answers to a missing Host and to Expect would come before authentication, and without a body.
  */
 export function enforceProtocol(app: FastifyInstance): void {
   app.server.on('checkContinue', app.routing).on('checkExpectation', app.routing);
 
-  app.addHook('onRequest', (request, _reply, next) => {
-    const { host } = request.headers;
-    if (request.raw.httpVersion === '1.1' && (host === undefined || host.includes(','))) {
-      return next(new ApiError('invalid_request', 'A request must have exactly one Host header.'));
-    }
-    next();
-  });
-
   // After authentication, before the body is read.
   app.addHook('preParsing', (request, reply, _payload, next) => {
-    const { expect } = request.headers;
-    const continues = expect?.toLowerCase() === '100-continue';
-    if (expect !== undefined && !continues) {
-      return next(
-        new ApiError('expectation_failed', 'The only expectation that can be met is 100-continue.'),
-      );
-    }
-    const refusal = refusalOfBody(request);
+    const refusal = refusalOfHead(request) ?? refusalOfBody(request);
     if (refusal !== undefined) return next(refusal);
-    if (continues) reply.raw.writeContinue();
+    if (request.headers.expect !== undefined) reply.raw.writeContinue();
     next();
   });
 }
 
-function refusalOfBody(request: FastifyRequest): ApiError | undefined {
-  if (request.routeOptions.schema?.body === undefined) return undefined;
-  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers;
+function refusalOfHead({ raw, headers: { host, expect } }: FastifyRequest): ApiError | undefined {
+  if (raw.httpVersion === '1.1' && (host === undefined || host.includes(','))) {
+    return new ApiError('invalid_request', 'A request must have exactly one Host header.');
+  }
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+    return new ApiError('expectation_failed', 'The only expectation that can be met is 100-continue.');
+  }
+  return undefined;
+}
+
+function refusalOfBody({ headers, routeOptions }: FastifyRequest): ApiError | undefined {
+  if (routeOptions.schema?.body === undefined) return undefined;
+  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = headers;
   if (!type) {
     return new ApiError(
       'invalid_request',
       'The Content-Type header is required; it must be application/json.',
     );
   }
-  if (!/^application\/json *(;|$)/i.test(type)) {
-    return new ApiError('unsupported_media_type', 'Content-Type must be application/json.', {
-      accept: 'application/json',
-    });
-  }
+  if (!/^application\/json *(;|$)/i.test(type)) return unsupportedMediaType();
   if (/; *charset *= *(?!"?utf-8"? *(;|$))/i.test(type)) {
     return new ApiError('unsupported_media_type', 'The charset of the body must be utf-8.');
   }
@@ -55,8 +46,5 @@ function refusalOfBody(request: FastifyRequest): ApiError | undefined {
       'accept-encoding': 'identity',
     });
   }
-  if (Number(length) > request.routeOptions.bodyLimit) {
-    return new ApiError('payload_too_large', 'The body is larger than 64 KiB.');
-  }
-  return undefined;
+  return Number(length) > routeOptions.bodyLimit ? payloadTooLarge() : undefined;
 }

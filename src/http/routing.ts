@@ -26,18 +26,22 @@ export function refuseUnrouted(app: FastifyInstance): void {
     if (!request.is404) return next();
     const methods: Set<string> | undefined = paths.find('GET', request.url)?.store;
     if (methods === undefined) {
-      return next(new ApiError('route_not_found', 'There is nothing at this address.'));
+      return next(routeNotFound());
     }
     const allow = [...methods].sort().join(', ');
     next(new ApiError('method_not_allowed', `This address takes only ${allow}.`, { allow }));
   });
 
-  hasOwnNotFound(app);
+  routeUnknownPathsThrough(app);
 }
 
-/** Has unknown paths below the prefix of this scope pass through the scope's hooks. */
-export function hasOwnNotFound(scope: FastifyInstance): void {
+/** Has unknown paths below the prefix of a scope pass its hooks; `refuseUnrouted` refuses them after those. */
+export function routeUnknownPathsThrough(scope: FastifyInstance): void {
   scope.setNotFoundHandler(() => {
-    throw new ApiError('route_not_found', 'There is nothing at this address.');
+    throw routeNotFound();
   });
+}
+
+function routeNotFound(): ApiError {
+  return new ApiError('route_not_found', 'There is nothing at this address.');
 }

@@ -16,7 +16,7 @@ export function validatorCompiler(components: readonly TSchema[]): FastifySchema
     return (input: unknown) => {
       const value = httpPart === 'body' ? input : convertText(schema, input);
       if (type.Check(value)) return { value };
-      return { error: new ApiError('invalid_request', describe([...type.Errors(value)])) };
+      return { error: new ApiError('invalid_request', describe([...type.Errors(value)], httpPart)) };
     };
   };
 }
@@ -39,24 +39,24 @@ function convertText(schema: TSchema, texts: unknown): Record<string, unknown> {
 }
 
 /** One clause for each value that breaks a rule, such as `categoryId is required`. */
-function describe(errors: readonly ValueError[]): string {
+function describe(errors: readonly ValueError[], httpPart: string | undefined): string {
   const clauses = new Map<string, string>();
   for (const error of errors) {
     if (clauses.has(error.path)) continue;
     const name = error.path.slice(1).replaceAll('/', '.') || 'The body';
-    clauses.set(error.path, `${name} ${rule(error)}`);
+    clauses.set(error.path, `${name} ${rule(error, httpPart)}`);
   }
   return `${[...clauses.values()].join('; ')}.`;
 }
 
-function rule({ type, schema, value }: ValueError): string {
+function rule({ type, schema, value }: ValueError, httpPart: string | undefined): string {
   if (type === ValueErrorType.ObjectRequiredProperty) return 'is required';
-  if (Array.isArray(value) && schema.type !== 'object') return 'must be given once, as a single value';
+  if (httpPart === 'querystring' && Array.isArray(value)) return 'must be given only once';
   switch (schema[Kind]) {
     case 'Int64':
       return 'must be an integer from -9223372036854775808 to 9223372036854775807';
     case 'Text':
-      return `must be a string of at most ${schema.maxLength} characters, without U+0000 and lone surrogates`;
+      return `must be a string of at most ${schema.maxLength} characters, without U+0000 or lone surrogates`;
     case 'StringEnum':
       return `must be one of ${schema.enum.join(', ')}`;
     case 'Integer':

@@ -1,5 +1,6 @@
-import { CommandError, findOrCreateAccount } from '../accounts/commands.ts';
-import { insertAuditEvent } from '../accounts/repository.ts';
+import { findOrCreateAccount } from '../accounts/commands.ts';
+import { insertAuditEvent } from '../audit/repository.ts';
+import { CommandError } from '../command-error.ts';
 import type { KeyEnvironment } from '../config.ts';
 import type { Database } from '../db/database.ts';
 import { generateKey, hashKey, hintOf } from './format.ts';

@@ -1,7 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { StringEnum, Text } from '../http/types.ts';
 
-const message = Text({ maxLength: 5000, description: 'The text of the message.', examples: ['Hello!'] });
+const MESSAGE_MAX_LENGTH = 5000;
+
+const message = Text({
+  maxLength: MESSAGE_MAX_LENGTH,
+  description: 'The text of the message.',
+  examples: ['Hello!'],
+});
 
 export const NewMessage = Type.Object(
   { message },

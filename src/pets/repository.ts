@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.ts';
+import { knowOutcome } from '../db/errors.ts';
 import type { NewPet, Pet, PetStatus } from './schemas.ts';
 
 interface PetRow {
@@ -39,17 +40,15 @@ export function petsQuery(db: Database, { limit, status, before }: PageRequest) 
     : query.where((eb) => eb(eb.refTuple('status', 'id'), '<', eb.tuple(status, before)));
 }
 
-/** Adds an animal, and gives it back as stored, once the insert has committed. */
-export async function createPet(db: Database, { name, categoryId, status = null }: NewPetRow): Promise<Pet> {
-  const row = await db
+/** Adds an animal, and gives it back as stored, once the insert has committed. @throws OutcomeUnknown */
+export async function createPet(db: Database, { name, categoryId, status }: NewPet): Promise<Pet> {
+  const insert = db
     .insertInto('pets')
-    .values({ name, category_id: categoryId, status })
-    .returning(petColumns)
-    .executeTakeFirstOrThrow();
+    .values({ name, category_id: categoryId, status: status ?? null })
+    .returning(petColumns);
+  const row = await knowOutcome(insert.executeTakeFirstOrThrow());
   return toPet(row);
 }
-
-type NewPetRow = Omit<NewPet, 'status'> & { status?: PetStatus | null | undefined };
 
 export async function findPet(db: Database, id: bigint): Promise<Pet | undefined> {
   const row = await db.selectFrom('pets').select(petColumns).where('id', '=', id).executeTakeFirst();

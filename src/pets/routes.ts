@@ -64,8 +64,8 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
         },
       },
     },
-    async ({ body: { name, categoryId, status } }, reply) => {
-      const pet = await createPet(db, { name, categoryId, status });
+    async ({ body }, reply) => {
+      const pet = await createPet(db, body);
       if (!isRemoved(getPetDeprecation, clock)) reply.header('location', `/v1/pets/${pet.id}`);
       return reply.code(201).send(pet);
     },

@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { reference } from '../http/openapi.ts';
 import { Int64, StringEnum, Text } from '../http/types.ts';
 
-export const NAME_MAX_LENGTH = 1000;
+const NAME_MAX_LENGTH = 1000;
 export const DEFAULT_LIMIT = 20;
 
 export const PetStatus = StringEnum(['available', 'pending', 'sold'], {

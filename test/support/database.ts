@@ -22,6 +22,14 @@ export async function createDatabase(kind: 'migrated' | 'empty' = 'migrated'): P
   return urlOfDatabase(name);
 }
 
+/** Keeps everybody else from a table, until the function that it gives is called. */
+export async function lockTable(databaseUrl: string, table: string): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  await client.query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+  return () => client.end();
+}
+
 export function connect(databaseUrl: string): Database {
   const settings = { databaseUrl, databasePoolSize: 10, databaseTimeoutMs: 5000 };
   return openDatabase(settings, pino({ level: 'silent' }));

@@ -134,7 +134,7 @@ function processesByPs(): ProcessRow[] {
   });
 }
 
-function descendants(pid: number): number[] {
+export function descendants(pid: number): number[] {
   const rows = processes();
   const found = [pid];
   for (const ancestor of found) {

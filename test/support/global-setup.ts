@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import type { TestProject } from 'vitest/node';
 import { openDatabase } from '../../src/db/database.ts';
 import { migrate } from '../../src/db/migrate.ts';
-import { startPostgres } from '../../src/dev/postgres/server.ts';
+import { startPostgres } from '../../src/dev/postgres/embedded.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

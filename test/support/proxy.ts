@@ -5,6 +5,8 @@ import net from 'node:net';
 export class DatabaseProxy {
   /** A connection string for the same database, through the proxy. */
   readonly url: string;
+  /** The connection string of the database itself. */
+  readonly target: string;
   readonly #server: net.Server;
   readonly #sockets = new Set<net.Socket>();
   readonly #port: number;
@@ -14,6 +16,7 @@ export class DatabaseProxy {
     if (address === null || typeof address !== 'object') throw new Error('the proxy listens on a port');
     this.#port = address.port;
     this.#server = server;
+    this.target = target.href;
     const url = new URL(target);
     url.host = `127.0.0.1:${address.port}`;
     this.url = url.href;
@@ -44,6 +47,11 @@ export class DatabaseProxy {
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
     await closed;
+  }
+
+  /** Passes nothing on any more on the connections that there are; new ones work. */
+  fallSilent(): void {
+    for (const socket of this.#sockets) socket.unpipe();
   }
 
   async comeBack(): Promise<void> {

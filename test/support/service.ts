@@ -1,10 +1,10 @@
 import { pino } from 'pino';
 import { buildApp } from '../../src/app.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
-import type { Database } from '../../src/db/database.ts';
+import { type Database, openDatabase } from '../../src/db/database.ts';
 import type { Clock } from '../../src/http/deprecation.ts';
 import { createKey } from '../../src/keys/commands.ts';
-import { connect, createDatabase } from './database.ts';
+import { createDatabase } from './database.ts';
 
 type App = Awaited<ReturnType<typeof buildApp>>;
 
@@ -52,7 +52,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const config = { ...loadConfig({ DATABASE_URL: databaseUrl, KEY_ENVIRONMENT: 'test' }), ...options.config };
   const log: string[] = [];
   const logger = pino({ level: 'debug', base: null }, { write: (line: string) => log.push(line) });
-  const db = connect(databaseUrl);
+  const db = openDatabase(config, logger);
   const app = await buildApp({ config, db, logger, ...(options.clock && { clock: options.clock }) });
   options.extend?.(app);
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });

