@@ -7,8 +7,12 @@ export function reference<T extends TSchema>(component: T) {
   return Type.Unsafe<Static<T>>(Type.Ref(String(component.$id)));
 }
 
-/** One answer of an operation, for the `response` of its schema. `headers` gives a description for each name. */
-export function answer<T extends TSchema>(
+/**
+ * A response with a JSON body, for the `response` of an operation's schema.
+ *
+ * @param headers a description for each name
+ */
+export function jsonResponse<T extends TSchema>(
   description: string,
   component: T,
   headers: Readonly<Record<string, string>> = {},
@@ -35,22 +39,25 @@ export const ErrorComponent = Type.Object(
   { $id: 'Error' },
 );
 
-const REFUSALS = {
-  400: answer('The query or the body is missing required fields or contains invalid values.', ErrorComponent),
-  401: answer('Missing or invalid API key.', ErrorComponent, {
+const ERROR_RESPONSES = {
+  400: jsonResponse(
+    'The query or the body is missing required fields or contains invalid values.',
+    ErrorComponent,
+  ),
+  401: jsonResponse('Missing or invalid API key.', ErrorComponent, {
     'WWW-Authenticate': 'The scheme that is asked for (RFC 6750).',
   }),
-  404: answer('The requested resource could not be found.', ErrorComponent),
-  410: answer('The operation has been removed.', ErrorComponent),
-  413: answer('The body is larger than 64 KiB.', ErrorComponent),
-  415: answer('The body is not plain application/json.', ErrorComponent),
+  404: jsonResponse('The requested resource could not be found.', ErrorComponent),
+  410: jsonResponse('The operation has been removed.', ErrorComponent),
+  413: jsonResponse('The body is larger than 64 KiB.', ErrorComponent),
+  415: jsonResponse('The body is not plain application/json.', ErrorComponent),
 };
 
-/** The refusals of an operation, and `default` for all others, which share their shape. */
-export function refusals(...statuses: (keyof typeof REFUSALS)[]) {
+/** The error responses of an operation, and `default` for all others: they share one shape. */
+export function errorResponses(...statuses: (keyof typeof ERROR_RESPONSES)[]) {
   return {
-    ...Object.fromEntries(statuses.map((status) => [status, REFUSALS[status]])),
-    default: answer('Any other refusal.', ErrorComponent),
+    ...Object.fromEntries(statuses.map((status) => [status, ERROR_RESPONSES[status]])),
+    default: jsonResponse('Any other refusal.', ErrorComponent),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { Database } from '../db/database.ts';
-import { answer, reference, refusals } from '../http/openapi.ts';
+import { errorResponses, jsonResponse, reference } from '../http/openapi.ts';
 import { createMessage } from './repository.ts';
 import { Message, NewMessage } from './schemas.ts';
 
@@ -16,8 +16,8 @@ export const messageRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async 
         servers: [{ url: '/quickstart' }],
         body: reference(NewMessage),
         response: {
-          202: answer('Message stored, and queued.', Message),
-          ...refusals(400, 401, 413, 415),
+          202: jsonResponse('Message stored, and queued.', Message),
+          ...errorResponses(400, 401, 413, 415),
         },
       },
     },

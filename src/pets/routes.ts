@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { Database } from '../db/database.ts';
 import { announceDeprecation, type Clock, isRemoved } from '../http/deprecation.ts';
 import { ApiError } from '../http/errors.ts';
-import { answer, reference, refusals } from '../http/openapi.ts';
+import { errorResponses, jsonResponse, reference } from '../http/openapi.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import { createPet, findPet, listPets, type PageRequest } from './repository.ts';
 import { DEFAULT_LIMIT, NewPet, Pet, PetPath, Pets, PetsQuery } from './schemas.ts';
@@ -29,10 +29,10 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
         tags: ['animals'],
         querystring: PetsQuery,
         response: {
-          200: answer('A page of animals.', Pets, {
+          200: jsonResponse('A page of animals.', Pets, {
             Link: 'The next page, where there is one: `<?...>; rel="next"` (RFC 8288).',
           }),
-          ...refusals(400, 401),
+          ...errorResponses(400, 401),
         },
       },
     },
@@ -57,10 +57,10 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
         tags: ['animals'],
         body: reference(NewPet),
         response: {
-          201: answer('Animal added.', Pet, {
+          201: jsonResponse('Animal added.', Pet, {
             Location: 'The address of the animal, as long as `getPet` exists.',
           }),
-          ...refusals(400, 401, 413, 415),
+          ...errorResponses(400, 401, 413, 415),
         },
       },
     },
@@ -84,12 +84,12 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
         deprecated: true,
         params: PetPath,
         response: {
-          200: answer('The requested animal.', Pet, {
+          200: jsonResponse('The requested animal.', Pet, {
             Deprecation: 'Since when the operation is deprecated (RFC 9745).',
             Sunset: 'When the operation is removed (RFC 8594).',
             Link: '`rel="deprecation"` and `rel="successor-version"`.',
           }),
-          ...refusals(401, 404, 410),
+          ...errorResponses(401, 404, 410),
         },
       },
     },
