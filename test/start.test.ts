@@ -91,12 +91,6 @@ describe('npm start refuses with one clear line and exit code 1', () => {
     expect(stderr).toMatch(/^animal-store: [^\n]+\n$/);
     return stderr;
   };
-  const withPassword = (url: string, password: string) => {
-    const changed = new URL(url);
-    changed.password = password;
-    return changed.href;
-  };
-
   test('no DATABASE_URL', async () => {
     expect(await refusal({})).toContain('DATABASE_URL is required');
   });
@@ -136,11 +130,11 @@ describe('npm start refuses with one clear line and exit code 1', () => {
     );
   });
 
-  test('a wrong password', async () => {
-    const url = withPassword(inject('serverUrl'), 'sesame');
-    expect(await refusal({ DATABASE_URL: url })).toMatch(
-      /^(?!.*sesame).*refuses: password authentication failed/,
-    );
+  test('a user that the database does not know', async () => {
+    const url = new URL(inject('serverUrl'));
+    url.username = 'stranger';
+    url.password = 'sesame';
+    expect(await refusal({ DATABASE_URL: url.href })).toMatch(/^(?!.*sesame).*refuses: .*"stranger"/);
   });
 
   test('a schema that was not migrated', async () => {
