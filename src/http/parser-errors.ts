@@ -24,7 +24,10 @@ const LINGER_MS = 1000;
 /** The response that was begun last on each connection. */
 const latestResponse = new WeakMap<Socket, Response>();
 
-/** Prepares to answer, in the one error shape, what never becomes a request of Fastify's. */
+/**
+ * Prepares to answer, in the one error shape, what never becomes a request of Fastify's. Answers that are owed to
+ * earlier requests of the connection go out first.
+ */
 export function answerParserErrors(app: FastifyInstance): void {
   for (const event of ['request', 'checkContinue', 'checkExpectation']) {
     app.server.on(event, (request: IncomingMessage, response: Response) => {
@@ -33,11 +36,11 @@ export function answerParserErrors(app: FastifyInstance): void {
   }
   app.server.on('connect', ({ headers }: IncomingMessage, socket: Socket) => {
     const refusal = new ApiError('not_implemented', 'This server is not a proxy: CONNECT is not supported.');
-    refuse(socket, refusal, requestIdOf(headers));
+    afterOwedAnswers(socket, () => refuse(socket, refusal, requestIdOf(headers)));
   });
 }
 
-/** Fastify's `clientErrorHandler`. Answers that are owed to earlier requests of the connection go out first. */
+/** Fastify's `clientErrorHandler`. */
 export function handleParserError(error: ParserError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -51,12 +54,17 @@ export function handleParserError(error: ParserError, socket: Socket): void {
     refuse(socket, refusal, requestIdOf({}), isHead);
   };
 
-  const response = latestResponse.get(socket);
-  if (response === undefined || (response.req.complete && response.writableFinished)) refuseNext();
-  else if (response.req.complete) response.once('finish', refuseNext);
-  else if (response.headersSent)
+  const latest = latestResponse.get(socket);
+  if (latest === undefined || latest.req.complete) afterOwedAnswers(socket, refuseNext);
+  else if (latest.headersSent)
     socket.destroySoon(); // answered already, while its body was still arriving
-  else refuse(socket, refusal, requestIdOf(response.req.headers));
+  else refuse(socket, refusal, requestIdOf(latest.req.headers));
+}
+
+function afterOwedAnswers(socket: Socket, act: () => void): void {
+  const latest = latestResponse.get(socket);
+  if (latest === undefined || latest.writableFinished) act();
+  else latest.once('finish', act);
 }
 
 /** A HEAD error has no body (RFC 9110, 9.3.2). */
