@@ -21,7 +21,11 @@ const SERVER_IN_TROUBLE = [
 ];
 
 /** The connection broke while a write was under way: it may have been stored, or not. */
-export class OutcomeUnknown extends Error {}
+export class OutcomeUnknown extends Error {
+  constructor(cause: unknown) {
+    super('the connection broke while a write was under way', { cause });
+  }
+}
 
 /** Whether an error says that the database cannot be used at the moment, rather than that a statement is wrong. */
 export function isUnavailable(error: unknown): boolean {
@@ -44,7 +48,7 @@ export async function knowOutcome<T>(write: Promise<T>): Promise<T> {
   try {
     return await write;
   } catch (error) {
-    if (isBrokenConnection(error)) throw new OutcomeUnknown('', { cause: error });
+    if (isBrokenConnection(error)) throw new OutcomeUnknown(error);
     throw error;
   }
 }
