@@ -7,7 +7,7 @@ import { logRequest, logRequests } from './http/access-log.ts';
 import { requireKey } from './http/authentication.ts';
 import { allowOrigins } from './http/cors.ts';
 import type { Clock } from './http/deprecation.ts';
-import { closeIdleConnectionsWhileDraining } from './http/draining.ts';
+import { endConnectionsWhileDraining } from './http/draining.ts';
 import { BODY_LIMIT_BYTES, sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
@@ -64,7 +64,8 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   acceptOnlyJson(app);
   app.decorateRequest('apiKey', null);
 
-  closeIdleConnectionsWhileDraining(app);
+  // To arrive whole, to have its key looked up, and to run its own statement.
+  endConnectionsWhileDraining(app, config.requestTimeoutMs + 2 * config.databaseTimeoutMs);
   answerParserErrors(app);
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });

@@ -1,6 +1,8 @@
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 const KEY_ENVIRONMENTS = ['live', 'test'] as const;
 
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export type KeyEnvironment = (typeof KEY_ENVIRONMENTS)[number];
 
@@ -86,7 +88,9 @@ function postgresUrl(text: string): string | undefined {
   const url = URL.parse(text);
   const isPostgres = url?.protocol === 'postgres:' || url?.protocol === 'postgresql:';
   const namesSomething = Boolean(url?.hostname) || (url?.pathname.length ?? 0) > 1;
-  return isPostgres && namesSomething && isDecodable(text) ? text : undefined;
+  const sslMode = url?.searchParams.get('sslmode') ?? 'prefer';
+  const isGood = isPostgres && namesSomething && SSL_MODES.includes(sslMode) && isDecodable(text);
+  return isGood ? text : undefined;
 }
 
 function isDecodable(text: string): boolean {

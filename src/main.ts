@@ -4,17 +4,26 @@ import { readEnvironment } from './environment.ts';
 import { startServer } from './server.ts';
 import { describeStartupError } from './startup-errors.ts';
 
+/** Ctrl-C reaches us twice below npm, which passes it on too: only a signal that comes later means "at once". */
+const REPEATED_SIGNAL_MS = 1000;
+
 try {
   const config = loadConfig(readEnvironment());
   const logger = pino({ level: config.logLevel, base: null });
   const server = await startServer(config, logger);
 
-  const stop = async (signal: NodeJS.Signals) => {
-    logger.info({ signal }, 'stopping');
-    await server.stop();
-    logger.info('stopped');
+  let stoppingSince: number | undefined;
+  const onSignal = async (signal: NodeJS.Signals) => {
+    if (stoppingSince === undefined) {
+      stoppingSince = performance.now();
+      logger.info({ signal }, 'stopping');
+      await server.stop();
+      logger.info('stopped');
+    } else if (performance.now() - stoppingSince > REPEATED_SIGNAL_MS) {
+      process.exit(1);
+    }
   };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, stop);
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal);
 } catch (error) {
   process.stderr.write(`animal-store: ${describeStartupError(error)}\n`);
   process.exitCode = 1;

@@ -49,6 +49,7 @@ describe('the configuration', () => {
     ['DATABASE_URL', 'mysql://localhost/db'],
     ['DATABASE_URL', 'localhost:5432'],
     ['DATABASE_URL', 'postgres://'],
+    ['DATABASE_URL', 'postgres://host/store?sslmode=maybe'],
     ['DATABASE_URL', 'postgres://user:100%@host/store'],
     ['DATABASE_POOL_SIZE', '0'],
     ['DATABASE_TIMEOUT_MS', '5s'],

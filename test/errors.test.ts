@@ -316,6 +316,16 @@ describe('on the wire', () => {
     expect((await connection.answers(2)).map(({ status }) => status)).toEqual([401]);
   });
 
+  test('a client that closes its end right after its request gets its answer', async () => {
+    const body = '{"name":"half-closed","categoryId":1}';
+    const connection = new RawConnection(service.port, { allowHalfOpen: true });
+    connection.sendAndClose(
+      `POST /v1/pets HTTP/1.1\r\n${withKey()}${JSON_TYPE}Content-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    expect((await connection.answers(1)).map(({ status }) => status)).toEqual([201]);
+    await connection.closed();
+  });
+
   test('a request gets one answer, however many faults it has', async () => {
     const connection = new RawConnection(service.port);
     connection.send(`GET /%zz HTTP/1.1\r\n${HOST}Transfer-Encoding: x\r\n\r\n`);
@@ -416,6 +426,23 @@ describe('closing', () => {
     ]);
     await stopped;
     await expect(fetch(`${closing.origin}/health/live`)).rejects.toThrow();
+  });
+
+  test('clients that never finish their request do not hold it up for longer than the time-outs', async () => {
+    const config = { requestTimeoutMs: 800, databaseTimeoutMs: 100 };
+    const closing = await startService({ config });
+    const connections = ['GET /v1', `POST /v1/pets HTTP/1.1\r\n${HOST}Content-Length: 9\r\n\r\n{`].map(
+      (bytes) => {
+        const connection = new RawConnection(closing.port);
+        connection.send(bytes);
+        return connection;
+      },
+    );
+    await sleep(50);
+    const begun = performance.now();
+    await closing.stop();
+    expect(performance.now() - begun).toBeLessThan(3000);
+    for (const connection of connections) connection.destroy();
   });
 
   test('clients that were refused and do not close their end do not hold it up', async () => {

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import net from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { killGroup, type Running, run, start } from './support/command.ts';
-import { connect, createDatabase, urlOfDatabase } from './support/database.ts';
+import { connect, createDatabase, lockTable, urlOfDatabase } from './support/database.ts';
 import { newKey, send } from './support/service.ts';
 
 const running: Running[] = [];
@@ -58,6 +59,35 @@ describe('npm run build, npm run migrate, npm start', () => {
     server.process.kill(signal);
     expect((await server.ended).exitCode).toBe(0);
     expect(server.stdout).toContain('"msg":"stopped"');
+  });
+
+  test('Ctrl-C, which npm passes on once more, lets the request under way be answered; a later signal ends it', async () => {
+    const DATABASE_URL = await createDatabase();
+    const db = connect(DATABASE_URL);
+    const key = await newKey(db);
+    const server = npmStart({ DATABASE_URL });
+    const origin = await listening(server);
+    const unlock = await lockTable(DATABASE_URL, 'pets');
+    const answer = send(`${origin}/v1/pets`, { key, body: { name: 'under way', categoryId: 1 } });
+    await sleep(300);
+    process.kill(-Number(server.process.pid), 'SIGINT');
+    await sleep(300);
+    await unlock();
+    expect((await answer).status).toBe(201);
+    expect((await server.ended).stdout).toContain('"msg":"stopped"');
+
+    const stuck = npmStart({ DATABASE_URL });
+    const stuckOrigin = await listening(stuck);
+    const unlockLater = await lockTable(DATABASE_URL, 'pets');
+    const unanswered = send(`${stuckOrigin}/v1/pets`, { key }).catch(() => 'broken off');
+    await sleep(300);
+    stuck.process.kill('SIGTERM');
+    await sleep(1200);
+    stuck.process.kill('SIGTERM');
+    expect(await unanswered).toBe('broken off');
+    await stuck.ended;
+    await unlockLater();
+    await db.destroy();
   });
 
   test('each log line is JSON, one a request, without the key', async () => {

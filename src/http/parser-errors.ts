@@ -58,7 +58,7 @@ export function handleParserError(error: ParserError, socket: Socket): void {
   if (latest === undefined || latest.req.complete) afterOwedAnswers(socket, refuseNext);
   else if (latest.headersSent)
     socket.destroySoon(); // answered already, while its body was still arriving
-  else refuse(socket, refusal, requestIdOf(latest.req.headers));
+  else refuse(socket, refusal, requestIdOf(latest.req.headers), latest.req.method === 'HEAD');
 }
 
 function afterOwedAnswers(socket: Socket, act: () => void): void {

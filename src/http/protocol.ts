@@ -8,6 +8,8 @@ import { ApiError, payloadTooLarge, unsupportedMediaType } from './errors.ts';
  */
 export function enforceProtocol(app: FastifyInstance): void {
   app.server.on('checkContinue', app.routing).on('checkExpectation', app.routing);
+  // A client may close its end as soon as it has sent its request; Node would then drop the answer.
+  Object.assign(app.server, { httpAllowHalfOpen: true });
 
   // After authentication, before the body is read.
   app.addHook('preParsing', (request, reply, _payload, next) => {

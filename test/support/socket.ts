@@ -25,6 +25,11 @@ export class RawConnection {
     this.#socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
   }
 
+  /** Sends bytes, and that no more will come. */
+  sendAndClose(bytes: string): void {
+    this.#socket.end(Buffer.from(bytes, 'latin1'));
+  }
+
   /** Resolves when the server has closed the connection. */
   async closed(): Promise<void> {
     if (!this.#socket.closed) await once(this.#socket, 'close');
