@@ -15,7 +15,7 @@ import { documentRoutes, ErrorComponent } from './http/openapi.ts';
 import { answerParserErrors, handleParserError } from './http/parser-errors.ts';
 import { enforceProtocol } from './http/protocol.ts';
 import { requestIdOf } from './http/request-id.ts';
-import { routeUnknownPathsThrough, refuseUnrouted } from './http/routing.ts';
+import { refuseUnrouted } from './http/routing.ts';
 import { validatorCompiler } from './http/validation.ts';
 import { LastUsedRecorder } from './keys/last-used.ts';
 import { touchKeys } from './keys/repository.ts';
@@ -85,7 +85,6 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   await app.register(
     async (v1) => {
       requireKey(v1, db, lastUsed);
-      routeUnknownPathsThrough(v1);
       await v1.register(petRoutes, { db, clock });
     },
     { prefix: '/v1' },
@@ -93,7 +92,6 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   await app.register(
     async (quickstart) => {
       requireKey(quickstart, db, lastUsed);
-      routeUnknownPathsThrough(quickstart);
       await quickstart.register(messageRoutes, { db });
     },
     { prefix: '/quickstart' },

@@ -66,6 +66,6 @@ export function isBrokenConnection(error: unknown): boolean {
 }
 
 /** The code of an error of Node or of PostgreSQL; empty where it has none. */
-export function codeOf(error: Error): string {
-  return 'code' in error ? String(error.code) : '';
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }

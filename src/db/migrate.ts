@@ -75,7 +75,7 @@ async function appliedMigrations(db: Database): Promise<string[]> {
     const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(db);
     return rows.map((row) => row.name);
   } catch (error) {
-    if (error instanceof Error && codeOf(error) === UNDEFINED_TABLE) return [];
+    if (codeOf(error) === UNDEFINED_TABLE) return [];
     throw error;
   }
 }

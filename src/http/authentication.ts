@@ -4,6 +4,7 @@ import { hashKey, isWellFormedKey } from '../keys/format.ts';
 import type { LastUsedRecorder } from '../keys/last-used.ts';
 import { type ActiveKey, findActiveKey } from '../keys/repository.ts';
 import { ApiError } from './errors.ts';
+import { routeUnknownPathsThrough } from './routing.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,10 +17,11 @@ const BEARER = /^bearer +(\S+)$/i;
 const CHALLENGE = 'Bearer realm="animal-store"';
 
 /**
- * Asks for a bearer key on every path of a scope, before the body is read (interface: Authentication; RFC 6750).
+ * Asks for a bearer key on every path of a scope, unknown ones included, before the body is read (interface: Authentication; RFC 6750).
  * The key is looked up anew for each request, so that one revoked is dead from the next request on.
  */
 export function requireKey(scope: FastifyInstance, db: Database, lastUsed: LastUsedRecorder): void {
+  routeUnknownPathsThrough(scope);
   scope.addHook('onRequest', async (request) => {
     request.apiKey = await authenticate(request, db);
     lastUsed.note(request.apiKey.id);

@@ -83,8 +83,9 @@ export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof OutcomeUnknown) return outcomeUnknown();
   if (isUnavailable(error)) return unavailable();
-  const code = error instanceof Error ? codeOf(error) : '';
-  return FRAMEWORK_ERRORS[code]?.() ?? new ApiError('internal_error', 'The service failed to answer.');
+  return (
+    FRAMEWORK_ERRORS[codeOf(error)]?.() ?? new ApiError('internal_error', 'The service failed to answer.')
+  );
 }
 
 /**

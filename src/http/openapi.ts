@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import type { FastifyInstance } from 'fastify';
+import { payloadTooLarge } from './errors.ts';
 
 /** A component, by its name: the document then refers to it instead of repeating it. */
 export function reference<T extends TSchema>(component: T) {
@@ -49,7 +50,7 @@ const ERROR_RESPONSES = {
   }),
   404: jsonResponse('The requested resource could not be found.', ErrorComponent),
   410: jsonResponse('The operation has been removed.', ErrorComponent),
-  413: jsonResponse('The body is larger than 64 KiB.', ErrorComponent),
+  413: jsonResponse(payloadTooLarge().message, ErrorComponent),
   415: jsonResponse('The body is not plain application/json.', ErrorComponent),
 };
 

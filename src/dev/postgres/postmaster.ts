@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
+import { codeOf } from '../../db/errors.ts';
 
 /** What a server notes of itself in its data folder. */
 export interface Postmaster {
@@ -29,7 +30,7 @@ export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return codeOf(error) === 'EPERM'; // it is another user's
   }
 }
 
