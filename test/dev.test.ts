@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -18,6 +17,7 @@ import {
   processes,
 } from './support/dev-project.ts';
 import { send } from './support/service.ts';
+import { listenOnFreePort } from './support/socket.ts';
 
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
@@ -170,9 +170,7 @@ describe('npm run dev', { timeout: 90_000 }, () => {
   });
 
   test('with an explicit PORT that is taken it says so and ends', async () => {
-    const taken = net.createServer().listen(0, '127.0.0.1');
-    await expect.poll(() => taken.address()).not.toBeNull();
-    const { port } = taken.address() as net.AddressInfo;
+    const { server: taken, port } = await listenOnFreePort();
     const { exitCode, stderr } = await run('npm', ['run', '--silent', 'dev'], {
       cwd: newProject().folder,
       env: { PORT: `${port}` },

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { killGroup, type Running, run, start } from './support/command.ts';
 import { connect, createDatabase, lockTable, urlOfDatabase } from './support/database.ts';
 import { newKey, send } from './support/service.ts';
+import { listenOnFreePort } from './support/socket.ts';
 
 const running: Running[] = [];
 afterEach(() => Promise.all(running.splice(0).map(killGroup)));
@@ -138,9 +138,7 @@ describe('npm start refuses with one clear line and exit code 1', () => {
   });
 
   test('a database that does not answer', async () => {
-    const silent = net.createServer().listen(0, '127.0.0.1');
-    await expect.poll(() => silent.address()).not.toBeNull();
-    const { port } = silent.address() as net.AddressInfo;
+    const { server: silent, port } = await listenOnFreePort();
     const line = await refusal({
       DATABASE_URL: `postgres://u@127.0.0.1:${port}/x`,
       DATABASE_TIMEOUT_MS: '500',
@@ -180,9 +178,7 @@ describe('npm start refuses with one clear line and exit code 1', () => {
   });
 
   test('a port that is taken', async () => {
-    const taken = net.createServer().listen(0, '127.0.0.1');
-    await expect.poll(() => taken.address()).not.toBeNull();
-    const { port } = taken.address() as net.AddressInfo;
+    const { server: taken, port } = await listenOnFreePort();
     expect(await refusal({ DATABASE_URL: await createDatabase(), PORT: `${port}` })).toMatch(
       /cannot listen .*EADDRINUSE.*: check HOST and PORT/,
     );

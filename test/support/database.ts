@@ -3,22 +3,20 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { inject } from 'vitest';
 import { type Database, openDatabase } from '../../src/db/database.ts';
+import { inDatabase, urlOf } from './postgres.ts';
 
 /** The connection string of another database of the test server. */
 export function urlOfDatabase(name: string): string {
-  const url = new URL(inject('serverUrl'));
-  url.pathname = `/${name}`;
-  return url.href;
+  return urlOf(inject('serverUrl'), name);
 }
 
 /** Makes a database of its own for a test: a clone of the migrated template, or an empty one. */
 export async function createDatabase(kind: 'migrated' | 'empty' = 'migrated'): Promise<string> {
   const template = inject('template');
   const name = template.replace('template', randomBytes(4).toString('hex'));
-  const client = new pg.Client({ connectionString: inject('serverUrl') });
-  await client.connect();
-  await client.query(`CREATE DATABASE ${name} TEMPLATE ${kind === 'migrated' ? template : 'template0'}`);
-  await client.end();
+  await inDatabase(inject('serverUrl'), (client) =>
+    client.query(`CREATE DATABASE ${name} TEMPLATE ${kind === 'migrated' ? template : 'template0'}`),
+  );
   return urlOfDatabase(name);
 }
 

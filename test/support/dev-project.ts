@@ -67,7 +67,6 @@ export interface DevRun {
   key: string;
   /** The line that it printed, to be pasted. */
   curl: string;
-  databaseUrl: string;
   /** Milliseconds from the command to ready. */
   readyAfter: number;
   /** The process ids of npm and all that it started. */
@@ -87,7 +86,6 @@ export async function npmRunDev({ folder }: DevProject, options: CommandOptions 
     origin: /http:\/\/[\d.:]+/.exec(curl())?.[0] ?? '',
     key: /Bearer (\w+)/.exec(curl())?.[1] ?? '',
     curl: curl(),
-    databaseUrl: /postgres:\/\/\S+/.exec(running.stdout)?.[0] ?? '',
     readyAfter,
     pids: () => descendants(Number(running.process.pid)),
   };

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import pg from 'pg';
 import { pino } from 'pino';
 import type { TestProject } from 'vitest/node';
 import { openDatabase } from '../../src/db/database.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { startPostgres } from '../../src/dev/postgres/embedded.ts';
+import { inDatabase, urlOf } from './postgres.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -62,20 +62,4 @@ async function dropDatabases(serverUrl: string, prefix: string): Promise<void> {
     ]);
     for (const { datname } of rows) await client.query(`DROP DATABASE ${datname} WITH (FORCE)`);
   });
-}
-
-async function inDatabase<T>(url: string, act: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return await act(client);
-  } finally {
-    await client.end();
-  }
-}
-
-function urlOf(serverUrl: string, database: string): string {
-  const url = new URL(serverUrl);
-  url.pathname = `/${database}`;
-  return url.href;
 }

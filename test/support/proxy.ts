@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import net from 'node:net';
+import { listenOnFreePort } from './socket.ts';
 
 /** A TCP proxy in front of the database, to be away, and to come back, at will. */
 export class DatabaseProxy {
@@ -11,14 +12,12 @@ export class DatabaseProxy {
   readonly #sockets = new Set<net.Socket>();
   readonly #port: number;
 
-  private constructor(target: URL, server: net.Server) {
-    const address = server.address();
-    if (address === null || typeof address !== 'object') throw new Error('the proxy listens on a port');
-    this.#port = address.port;
+  private constructor(target: URL, server: net.Server, port: number) {
+    this.#port = port;
     this.#server = server;
     this.target = target.href;
     const url = new URL(target);
-    url.host = `127.0.0.1:${address.port}`;
+    url.host = `127.0.0.1:${port}`;
     this.url = url.href;
     server.on('connection', (client) => {
       const upstream = net.connect(Number(target.port) || 5432, target.hostname);
@@ -36,9 +35,8 @@ export class DatabaseProxy {
   }
 
   static async start(databaseUrl: string): Promise<DatabaseProxy> {
-    const server = net.createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new DatabaseProxy(new URL(databaseUrl), server);
+    const { server, port } = await listenOnFreePort();
+    return new DatabaseProxy(new URL(databaseUrl), server, port);
   }
 
   /** Cuts all connections, and refuses new ones. */

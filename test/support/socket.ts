@@ -2,6 +2,15 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** A TCP server on a port of its own, which accepts connections and says nothing. */
+export async function listenOnFreePort(): Promise<{ server: net.Server; port: number }> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address !== 'object') throw new Error('a TCP server listens on a port');
+  return { server, port: address.port };
+}
+
 export interface RawAnswer {
   status: number;
   headers: Record<string, string>;
