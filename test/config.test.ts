@@ -12,6 +12,7 @@ describe('the configuration', () => {
       databaseUrl: DATABASE_URL,
       databasePoolSize: 10,
       databaseTimeoutMs: 5000,
+      databasePreparedStatements: true,
       host: '127.0.0.1',
       port: 3000,
       opsPort: 9464,
@@ -41,6 +42,13 @@ describe('the configuration', () => {
     });
   });
 
+  test.each([
+    ['on', true],
+    ['off', false],
+  ])('takes DATABASE_PREPARED_STATEMENTS=%s', (value, databasePreparedStatements) => {
+    expect(load({ DATABASE_PREPARED_STATEMENTS: value })).toMatchObject({ databasePreparedStatements });
+  });
+
   test('DATABASE_URL is required', () => {
     expect(() => loadConfig({})).toThrow(/^bad configuration: DATABASE_URL is required$/);
   });
@@ -53,6 +61,10 @@ describe('the configuration', () => {
     ['DATABASE_URL', 'postgres://user:100%@host/store'],
     ['DATABASE_POOL_SIZE', '0'],
     ['DATABASE_TIMEOUT_MS', '5s'],
+    ['DATABASE_PREPARED_STATEMENTS', 'true'],
+    ['DATABASE_PREPARED_STATEMENTS', '1'],
+    ['DATABASE_PREPARED_STATEMENTS', 'ON'],
+    ['DATABASE_PREPARED_STATEMENTS', 'off '],
     ['HOST', 'not a host'],
     ['PORT', '65536'],
     ['PORT', '-1'],

@@ -1,13 +1,30 @@
+import { hash } from 'node:crypto';
 import type { PostgresCursor, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import { isBrokenConnection } from './errors.ts';
 
-/** A connection of the pool that does not go back there once it broke, or fell silent in the middle of a statement. */
+/** Texts of statements that get a name. The service has about a dozen; the bound is for what nobody foresaw. */
+const MAX_NAMED_STATEMENTS = 200;
+
+const namesByText = new Map<string, string>();
+
+/** A client of pg's pool. */
+interface PoolClient {
+  query<R>(statement: { text: string; values: unknown[]; name?: string }): Promise<PostgresQueryResult<R>>;
+  release(destroy?: boolean): void;
+}
+
+/**
+ * A connection of the pool, as Kysely uses it. It prepares statements by name, so that PostgreSQL parses and plans each
+ * text once a connection, and it does not go back to the pool once it broke, or fell silent in the middle of a statement.
+ */
 export class PoolConnection implements PostgresPoolClient {
-  readonly #client: PostgresPoolClient;
+  readonly #client: PoolClient;
+  readonly #prepares: boolean;
   #isBroken = false;
 
-  constructor(client: PostgresPoolClient) {
+  constructor(client: PoolClient, { prepareStatements }: { prepareStatements: boolean }) {
     this.#client = client;
+    this.#prepares = prepareStatements;
   }
 
   query<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>;
@@ -24,12 +41,24 @@ export class PoolConnection implements PostgresPoolClient {
     this.#client.release(destroy || this.#isBroken);
   }
 
-  async #run<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+  async #run<R>(text: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+    // One without parameters may be a script of several statements, which cannot be prepared.
+    const name = this.#prepares && parameters.length > 0 ? nameOf(text) : undefined;
     try {
-      return await this.#client.query<R>(sql, parameters);
+      return await this.#client.query<R>({ text, values: [...parameters], ...(name && { name }) });
     } catch (error) {
       this.#isBroken ||= isBrokenConnection(error);
       throw error;
     }
   }
+}
+
+/** A name that is the same in every process, so that those behind one pooler never mean different texts by it. */
+function nameOf(text: string): string | undefined {
+  let name = namesByText.get(text);
+  if (name === undefined && namesByText.size < MAX_NAMED_STATEMENTS) {
+    name = hash('sha256', text).slice(0, 32);
+    namesByText.set(text, name);
+  }
+  return name;
 }

@@ -8,11 +8,31 @@ import type { Tables } from './schema.ts';
 /** The database, or a transaction on it: what every query function takes first. */
 export type Database = Kysely<Tables>;
 
-/** int8 is a bigint here, and only here: pg's own default for the process stays as it is. */
+const INT8_ARRAY = 1016;
+
+/** int8 is a bigint here, alone and in arrays, and only here: pg's own default for the process stays as it is. */
 const types: pg.CustomTypesConfig = {
-  getTypeParser: (oid, format) =>
-    oid === pg.types.builtins.INT8 ? BigInt : pg.types.getTypeParser(oid, format),
+  getTypeParser: (oid, format) => {
+    switch (Number(oid)) {
+      case pg.types.builtins.INT8:
+        return BigInt;
+      case INT8_ARRAY:
+        return parseBigints;
+      default:
+        return pg.types.getTypeParser(oid, format);
+    }
+  },
 };
+
+/** An array of one dimension, without NULLs, such as `{1,2}`. */
+function parseBigints(text: string): bigint[] {
+  return text === '{}' ? [] : text.slice(1, -1).split(',').map(BigInt);
+}
+
+export type DatabaseConfig = Pick<
+  Config,
+  'databaseUrl' | 'databasePoolSize' | 'databaseTimeoutMs' | 'databasePreparedStatements'
+>;
 
 /** How much later than the server we give up a statement, so that as a rule the server says that it did not run. */
 const GRACE_MS = 500;
@@ -23,7 +43,7 @@ const GRACE_MS = 500;
  * @param limitStatements false for statements that may take as long as they need
  */
 export function openDatabase(
-  config: Pick<Config, 'databaseUrl' | 'databasePoolSize' | 'databaseTimeoutMs'>,
+  config: DatabaseConfig,
   logger: Logger,
   { limitStatements = true } = {},
 ): Database {
@@ -44,7 +64,8 @@ export function openDatabase(
   pool.on('error', ({ message }) => logger.warn({ reason: message }, 'an idle database connection was lost'));
   pool.on('connect', (client) => client.on('error', () => {})); // in use: its query fails, and is logged
 
-  const connect = async () => new PoolConnection(await pool.connect());
+  const { databasePreparedStatements: prepareStatements } = config;
+  const connect = async () => new PoolConnection(await pool.connect(), { prepareStatements });
   return new Kysely<Tables>({
     dialect: new PostgresDialect({ pool: { connect, end: () => pool.end(), options: pool.options } }),
   });

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { pino } from 'pino';
 import { inject } from 'vitest';
+import { loadConfig } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/database.ts';
 import { inDatabase, urlOf } from './postgres.ts';
 
@@ -28,7 +29,16 @@ export async function lockTable(databaseUrl: string, table: string): Promise<() 
   return () => client.end();
 }
 
+/** How many statements wait for a lock. */
+export function statementsHeldUp(databaseUrl: string): Promise<number> {
+  return inDatabase(databaseUrl, async (client) => {
+    const { rowCount } = await client.query(
+      "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    );
+    return rowCount ?? 0;
+  });
+}
+
 export function connect(databaseUrl: string): Database {
-  const settings = { databaseUrl, databasePoolSize: 10, databaseTimeoutMs: 5000 };
-  return openDatabase(settings, pino({ level: 'silent' }));
+  return openDatabase(loadConfig({ DATABASE_URL: databaseUrl }), pino({ level: 'silent' }));
 }

@@ -2,15 +2,29 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { listenOnFreePort } from './socket.ts';
 
-/** A TCP proxy in front of the database, to be away, and to come back, at will. */
+/** A statement that a client sent to be run. */
+export interface SentStatement {
+  text: string;
+  /** The name that it was prepared by; empty where it has none. */
+  name: string;
+  /** Which connection it was sent on, counted from 0. */
+  connection: number;
+  /** Whether PostgreSQL was to parse it anew, since it was not prepared on that connection before. */
+  isParsed: boolean;
+}
+
+/** A TCP proxy in front of the database, to be away, and to come back, at will. It keeps what statements pass it. */
 export class DatabaseProxy {
   /** A connection string for the same database, through the proxy. */
   readonly url: string;
   /** The connection string of the database itself. */
   readonly target: string;
+  /** Every statement that was sent, in order. */
+  readonly sent: SentStatement[] = [];
   readonly #server: net.Server;
   readonly #sockets = new Set<net.Socket>();
   readonly #port: number;
+  #connections = 0;
 
   private constructor(target: URL, server: net.Server, port: number) {
     this.#port = port;
@@ -30,6 +44,10 @@ export class DatabaseProxy {
           upstream.destroy();
         });
       }
+      client.on(
+        'data',
+        statementReader(this.#connections++, (statement) => this.sent.push(statement)),
+      );
       client.pipe(upstream).pipe(client);
     });
   }
@@ -56,4 +74,41 @@ export class DatabaseProxy {
     this.#server.listen(this.#port, '127.0.0.1');
     await once(this.#server, 'listening');
   }
+}
+
+/**
+ * Reads the statements of what a client sends (PostgreSQL: Frontend/Backend Protocol). After the start-up message each
+ * one is a letter, the length of the rest, and the rest.
+ */
+function statementReader(connection: number, onStatement: (statement: SentStatement) => void) {
+  const texts = new Map<string, string>();
+  const parsedAnew = new Set<string>();
+  let unread = Buffer.alloc(0);
+  let hasStarted = false;
+
+  function read(type: string, body: Buffer): void {
+    const [first = '', second = ''] = body.toString().split('\0', 2);
+    if (type === 'P') {
+      texts.set(first, second);
+      parsedAnew.add(first);
+    } else if (type === 'B') {
+      const name = second; // after the name of the portal
+      onStatement({ text: texts.get(name) ?? '', name, connection, isParsed: parsedAnew.delete(name) });
+    } else if (type === 'Q') {
+      onStatement({ text: first, name: '', connection, isParsed: true });
+    }
+  }
+
+  return (bytes: Buffer) => {
+    unread = Buffer.concat([unread, bytes]);
+    for (;;) {
+      const start = hasStarted ? 1 : 0;
+      if (unread.length < start + 4) return;
+      const end = start + unread.readUInt32BE(start);
+      if (unread.length < end) return;
+      if (hasStarted) read(String.fromCharCode(unread[0] ?? 0), unread.subarray(start + 4, end));
+      hasStarted = true;
+      unread = unread.subarray(end);
+    }
+  };
 }
