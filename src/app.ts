@@ -18,9 +18,11 @@ import { requestIdOf } from './http/request-id.ts';
 import { refuseUnrouted } from './http/routing.ts';
 import { validatorCompiler } from './http/validation.ts';
 import { LastUsedRecorder } from './keys/last-used.ts';
-import { touchKeys } from './keys/repository.ts';
+import { createKeyLookup, touchKeys } from './keys/repository.ts';
+import { createMessageRepository } from './messages/repository.ts';
 import { messageRoutes } from './messages/routes.ts';
 import { messageComponents } from './messages/schemas.ts';
+import { createPetRepository } from './pets/repository.ts';
 import { petRoutes } from './pets/routes.ts';
 import { petComponents } from './pets/schemas.ts';
 
@@ -36,7 +38,8 @@ export interface AppOptions {
 }
 
 /** The whole HTTP side of the service, for production and tests alike. Hooks run in the order of this file. */
-export async function buildApp({ config, db, logger, clock = () => new Date() }: AppOptions) {
+export async function buildApp(options: AppOptions) {
+  const { config, db, logger, clock = () => new Date() } = options;
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({
     loggerInstance,
@@ -64,8 +67,8 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   acceptOnlyJson(app);
   app.decorateRequest('apiKey', null);
 
-  // To arrive whole, to have its key looked up, and to run its own statement.
-  endConnectionsWhileDraining(app, config.requestTimeoutMs + 2 * config.databaseTimeoutMs);
+  // To arrive whole, to have its key looked up, and to run its own statement, each after the one before it.
+  endConnectionsWhileDraining(app, config.requestTimeoutMs + 4 * config.databaseTimeoutMs);
   answerParserErrors(app);
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });
@@ -82,17 +85,19 @@ export async function buildApp({ config, db, logger, clock = () => new Date() }:
   const lastUsed = new LastUsedRecorder((keyIds) => touchKeys(db, keyIds), logger);
   app.addHook('onClose', () => lastUsed.flush());
 
+  const findActiveKey = createKeyLookup(db);
+
   await app.register(
     async (v1) => {
-      requireKey(v1, db, lastUsed);
-      await v1.register(petRoutes, { db, clock });
+      requireKey(v1, findActiveKey, lastUsed);
+      await v1.register(petRoutes, { pets: createPetRepository(db), clock });
     },
     { prefix: '/v1' },
   );
   await app.register(
     async (quickstart) => {
-      requireKey(quickstart, db, lastUsed);
-      await quickstart.register(messageRoutes, { db });
+      requireKey(quickstart, findActiveKey, lastUsed);
+      await quickstart.register(messageRoutes, { messages: createMessageRepository(db) });
     },
     { prefix: '/quickstart' },
   );

@@ -1,11 +1,26 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeCursor, encodeCursor } from '../src/pets/cursor.ts';
+import { decodeCursor, encodeCursor, HIGHEST_ID } from '../src/pets/cursor.ts';
 
-const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
+const LOWEST_ID = -(2n ** 63n);
 
-test('a cursor gives back every int64 exactly', () => {
-  fc.assert(fc.property(int64, (id) => decodeCursor(encodeCursor(id)) === id));
+const int64 = fc.bigInt({ min: LOWEST_ID, max: HIGHEST_ID });
+/** Ids of animals that others can follow, those at the ends of the range and around zero among them. */
+const followed = fc.oneof(
+  fc.bigInt({ min: LOWEST_ID + 1n, max: HIGHEST_ID }),
+  fc.constantFrom(LOWEST_ID + 1n, LOWEST_ID + 2n, -1n, 0n, 1n, 2n ** 53n + 1n, HIGHEST_ID - 1n, HIGHEST_ID),
+);
+
+test('the highest id is that of int64', () => {
+  expect(HIGHEST_ID).toBe(9223372036854775807n);
+});
+
+test('a cursor stands for the page that begins right below its animal, exactly, for every int64', () => {
+  fc.assert(fc.property(followed, (id) => decodeCursor(encodeCursor(id)) === id - 1n));
+});
+
+test('the cursor of the lowest int64 is refused, since no animal can follow it', () => {
+  expect(() => decodeCursor(encodeCursor(LOWEST_ID))).toThrow('cursor must');
 });
 
 test('a cursor needs no escape in a query', () => {
@@ -32,19 +47,19 @@ test('a cursor that was changed in any place is refused, or stands for another w
       const cursor = encodeCursor(id);
       const at = place % cursor.length;
       const changed = cursor.slice(0, at) + piece.charAt(0) + cursor.slice(at + 1);
-      let decoded: bigint;
+      let highest: bigint;
       try {
-        decoded = decodeCursor(changed);
+        highest = decodeCursor(changed);
       } catch {
         return;
       }
-      expect(encodeCursor(decoded)).toBe(changed);
+      expect(encodeCursor(highest + 1n)).toBe(changed);
     }),
   );
 });
 
 test('a cursor beyond int64 is refused', () => {
-  for (const id of [2n ** 63n, -(2n ** 63n) - 1n]) {
+  for (const id of [HIGHEST_ID + 1n, LOWEST_ID - 1n]) {
     expect(() => decodeCursor(encodeCursor(id))).toThrow('cursor must');
   }
 });

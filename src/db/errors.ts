@@ -20,6 +20,16 @@ const SERVER_IN_TROUBLE = [
   /^25006$/, // read-only: a standby, or a primary that was demoted
 ];
 
+/** SQLSTATEs of what the data of a statement can cause: data exception; violation of a constraint. */
+const DATA_ERROR = /^2[23]/;
+
+/** More calls wait for the database than it answers in time. Nothing was sent. */
+export class Overloaded extends Error {
+  constructor() {
+    super('too many calls wait for the database');
+  }
+}
+
 /** The connection broke while a write was under way: it may have been stored, or not. */
 export class OutcomeUnknown extends Error {
   constructor(cause: unknown) {
@@ -32,11 +42,17 @@ export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
   return (
+    error instanceof Overloaded ||
     NOT_CONNECTED.codes.has(code) ||
     NOT_CONNECTED.messages.test(error.message) ||
     SERVER_IN_TROUBLE.some((sqlState) => sqlState.test(code)) ||
     isBrokenConnection(error)
   );
+}
+
+/** Whether a statement failed by the data that it was given, and had no effect. */
+export function isDataError(error: unknown): boolean {
+  return DATA_ERROR.test(codeOf(error));
 }
 
 /**

@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Database } from '../db/database.ts';
 import { hashKey, isWellFormedKey } from '../keys/format.ts';
 import type { LastUsedRecorder } from '../keys/last-used.ts';
-import { type ActiveKey, findActiveKey } from '../keys/repository.ts';
+import type { ActiveKey, FindActiveKey } from '../keys/repository.ts';
 import { ApiError } from './errors.ts';
 import { routeUnknownPathsThrough } from './routing.ts';
 
@@ -20,22 +19,27 @@ const CHALLENGE = 'Bearer realm="animal-store"';
  * Asks for a bearer key on every path of a scope, unknown ones included, before the body is read (interface: Authentication; RFC 6750).
  * The key is looked up anew for each request, so that one revoked is dead from the next request on.
  */
-export function requireKey(scope: FastifyInstance, db: Database, lastUsed: LastUsedRecorder): void {
+export function requireKey(
+  scope: FastifyInstance,
+  findActiveKey: FindActiveKey,
+  lastUsed: LastUsedRecorder,
+): void {
   routeUnknownPathsThrough(scope);
   scope.addHook('onRequest', async (request) => {
-    request.apiKey = await authenticate(request, db);
-    lastUsed.note(request.apiKey.id);
+    const key = await authenticate(request, findActiveKey);
+    request.apiKey = key;
+    lastUsed.note(key.id);
   });
 }
 
-async function authenticate(request: FastifyRequest, db: Database): Promise<ActiveKey> {
+async function authenticate(request: FastifyRequest, findActiveKey: FindActiveKey): Promise<ActiveKey> {
   const key = BEARER.exec(request.headers.authorization ?? '')?.[1];
   if (key === undefined) {
     throw new ApiError('missing_api_key', 'An API key is required: Authorization: Bearer <API_KEY>.', {
       'www-authenticate': CHALLENGE,
     });
   }
-  const active = isWellFormedKey(key) ? await findActiveKey(db, hashKey(key)) : undefined;
+  const active = isWellFormedKey(key) ? await findActiveKey(hashKey(key)) : undefined;
   if (active === undefined) {
     throw new ApiError('invalid_api_key', 'The API key is mistyped, unknown, expired or revoked.', {
       'www-authenticate': `${CHALLENGE}, error="invalid_token"`,

@@ -13,8 +13,9 @@ import { ApiError } from './errors.ts';
 export function validatorCompiler(components: readonly TSchema[]): FastifySchemaCompiler<TSchema> {
   return ({ schema, httpPart }) => {
     const type = TypeCompiler.Compile(schema, [...components]);
+    const properties = httpPart === 'body' ? [] : Object.entries<TSchema>(schema.properties);
     return (input: unknown) => {
-      const value = httpPart === 'body' ? input : convertText(schema, input);
+      const value = httpPart === 'body' ? input : convertText(properties, Object(input));
       if (type.Check(value)) return { value };
       return { error: new ApiError('invalid_request', describe([...type.Errors(value)], httpPart)) };
     };
@@ -25,11 +26,13 @@ export function validatorCompiler(components: readonly TSchema[]): FastifySchema
 const INTEGER_TEXT = /^(?:0|-?[1-9]\d{0,18})$/;
 
 /** Takes the known names from a path or a query. What is not an integer's text stays text, for the check to refuse. */
-function convertText(schema: TSchema, texts: unknown): Record<string, unknown> {
-  const given = new Map(Object.entries(Object(texts)));
+function convertText(
+  properties: readonly [string, TSchema][],
+  texts: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
   const values: Record<string, unknown> = {};
-  for (const [name, property] of Object.entries<TSchema>(schema.properties)) {
-    const text = given.get(name);
+  for (const [name, property] of properties) {
+    const text = Object.hasOwn(texts, name) ? texts[name] : undefined;
     if (text === undefined) continue;
     const isInteger = property.type === 'integer' && typeof text === 'string' && INTEGER_TEXT.test(text);
     if (!isInteger) values[name] = text;

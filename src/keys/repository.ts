@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
 
 /** A key that a request may be answered on. */
@@ -22,15 +23,36 @@ export interface KeyRecord {
 
 const SECONDS_BETWEEN_USES = 60;
 
+/** Finds the key of a SHA-256, if it is good at the moment of the call. */
+export type FindActiveKey = (hash: Buffer) => Promise<ActiveKey | undefined>;
+
+/** Look-ups that come in at the same time share a statement. It begins after they came in, so nothing is ever stale. */
+export function createKeyLookup(db: Database): FindActiveKey {
+  const lookups = new Batcher<Buffer, ActiveKey | undefined>({
+    one: (hash) => findActiveKey(db, hash),
+    many: (hashes) => findManyActiveKeys(db, hashes),
+  });
+  return (hash) => lookups.call(hash);
+}
+
 /** Finds the key of a SHA-256, if it is neither revoked nor expired by the clock of the database. */
-export function findActiveKey(db: Database, hash: Buffer): Promise<ActiveKey | undefined> {
-  return db
-    .selectFrom('api_keys')
-    .select(['id', 'account_id as accountId', 'hint'])
-    .where('hash', '=', hash)
-    .where('revoked_at', 'is', null)
-    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', sql<Date>`now()`)]))
-    .executeTakeFirst();
+export async function findActiveKey(db: Database, hash: Buffer): Promise<ActiveKey | undefined> {
+  const [key] = await findManyActiveKeys(db, [hash]);
+  return key;
+}
+
+async function findManyActiveKeys(
+  db: Database,
+  hashes: readonly Buffer[],
+): Promise<(ActiveKey | undefined)[]> {
+  const texts = hashes.map((hash) => hash.toString('latin1'));
+  const distinct = new Map(texts.map((text, index) => [text, hashes[index]]));
+  const { rows } = await sql<ActiveKey & { hash: Buffer }>`
+    SELECT id, account_id AS "accountId", hint, hash FROM api_keys
+    WHERE hash = any(${[...distinct.values()]}::bytea[])
+      AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`.execute(db);
+  const keys = new Map(rows.map(({ hash, ...key }) => [hash.toString('latin1'), key]));
+  return texts.map((text) => keys.get(text));
 }
 
 /** All keys, the newest last. */

@@ -1,14 +1,40 @@
 import { randomUUIDv7 } from 'node:crypto';
+import { sql } from 'kysely';
+import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
 import { knowOutcome } from '../db/errors.ts';
 import type { Message } from './schemas.ts';
 
-/** Stores a message as queued, and gives it back once the insert has committed. @throws OutcomeUnknown */
-export async function createMessage(db: Database, text: string): Promise<Message> {
-  const insert = db
-    .insertInto('messages')
-    .values({ id: randomUUIDv7(), message: text, status: 'queued' })
-    .returning(['id', 'message', 'status', 'created_at as createdAt']);
-  const { id, message, status, createdAt } = await knowOutcome(insert.executeTakeFirstOrThrow());
-  return { id: `msg_${id}`, message, status, createdAt: createdAt.toISOString() };
+/** The messages of a database. Calls that come in at the same time share statements. */
+export interface MessageRepository {
+  /** Stores a text as queued, and gives the message back once the insert has committed. @throws OutcomeUnknown */
+  create(text: string): Promise<Message>;
+}
+
+export function createMessageRepository(db: Database): MessageRepository {
+  const creations = new Batcher<string, Message>({
+    one: async (text) => {
+      const [message] = await knowOutcome(insertMessages(db, [text]));
+      if (message === undefined) throw new Error('an insert gave no row back');
+      return message;
+    },
+    many: (texts) => knowOutcome(insertMessages(db, texts)),
+  });
+  return { create: (text) => creations.call(text) };
+}
+
+/** One insert and one commit for all; each row is matched to its text by its id. */
+async function insertMessages(db: Database, texts: readonly string[]): Promise<Message[]> {
+  const ids = texts.map(() => randomUUIDv7());
+  const { rows } = await sql<{ id: string; createdAt: Date }>`
+    INSERT INTO messages (id, message, status)
+    SELECT id, message, 'queued' FROM unnest(${ids}::uuid[], ${texts}::text[]) AS given (id, message)
+    RETURNING id, created_at AS "createdAt"`.execute(db);
+  const createdAt = new Map(rows.map((row) => [row.id, row.createdAt]));
+  return texts.map((message, index) => {
+    const id = String(ids[index]);
+    const at = createdAt.get(id);
+    if (at === undefined) throw new Error('an insert gave no row for one of its messages');
+    return { id: `msg_${id}`, message, status: 'queued', createdAt: at.toISOString() };
+  });
 }

@@ -1,11 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { Database } from '../db/database.ts';
 import { errorResponses, jsonResponse, reference } from '../http/openapi.ts';
-import { createMessage } from './repository.ts';
+import type { MessageRepository } from './repository.ts';
 import { Message, NewMessage } from './schemas.ts';
 
 /** The getting-started example (interface: Quickstart messaging example). */
-export const messageRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
+export const messageRoutes: FastifyPluginAsyncTypebox<{ messages: MessageRepository }> = async (
+  app,
+  { messages },
+) => {
   app.post(
     '/messages',
     {
@@ -22,7 +24,7 @@ export const messageRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async 
       },
     },
     async ({ body }, reply) => {
-      const message = await createMessage(db, body.message);
+      const message = await messages.create(body.message);
       return reply.code(202).send(message);
     },
   );

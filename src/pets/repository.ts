@@ -1,61 +1,80 @@
+import { sql } from 'kysely';
+import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
 import { knowOutcome } from '../db/errors.ts';
-import type { NewPet, Pet, PetStatus } from './schemas.ts';
+import { type FoundPets, listManyPets, listPets, type PageRequest } from './pages.ts';
+import { type PetRow, petColumns, toPet } from './rows.ts';
+import type { NewPet, Pet } from './schemas.ts';
 
-interface PetRow {
-  id: bigint;
-  name: string;
-  categoryId: bigint;
-  status: PetStatus | null;
+/** The animals of a database. Calls that come in at the same time share statements. */
+export interface PetRepository {
+  /** A page: always a range of one index, however rare the status and however deep the page. */
+  list(page: PageRequest): Promise<FoundPets>;
+  /** An animal by its id. */
+  find(id: bigint): Promise<Pet | undefined>;
+  /** Adds an animal, and gives it back as stored, once the insert has committed. @throws OutcomeUnknown */
+  create(pet: NewPet): Promise<Pet>;
 }
 
-const petColumns = ['id', 'name', 'category_id as categoryId', 'status'] as const;
-
-export interface PageRequest {
-  limit: number;
-  status?: PetStatus | undefined;
-  /** Only animals with a lower id than this: the last one of the page before. */
-  before?: bigint | undefined;
+export function createPetRepository(db: Database): PetRepository {
+  const lists = new Batcher<PageRequest, FoundPets>({
+    one: (page) => listPets(db, page),
+    many: (pages) => listManyPets(db, pages),
+  });
+  const reads = new Batcher<bigint, Pet | undefined>({
+    one: (id) => findPet(db, id),
+    many: (ids) => findManyPets(db, ids),
+  });
+  const creations = new Batcher<NewPet, Pet>({
+    one: (pet) => knowOutcome(createPet(db, pet)),
+    many: (pets) => knowOutcome(createManyPets(db, pets)),
+  });
+  return {
+    list: (page) => lists.call(page),
+    find: (id) => reads.call(id),
+    create: (pet) => creations.call(pet),
+  };
 }
 
-/** A page of animals, newest first: a range of one index, however rare the status and however deep the page. */
-export async function listPets(db: Database, page: PageRequest): Promise<Pet[]> {
-  const rows = await petsQuery(db, page).execute();
-  return rows.map(toPet);
+async function findPet(db: Database, id: bigint): Promise<Pet | undefined> {
+  const { rows } = await sql<PetRow>`SELECT ${petColumns} FROM pets WHERE id = ${id}`.execute(db);
+  return rows.map(toPet)[0];
 }
 
-/**
- * The statement of `listPets`. With `status = $1 ORDER BY id` the planner may walk the primary key and discard every
- * row of another status. Both a range of the status and an order by it leave it only the index on (status, id).
- */
-export function petsQuery(db: Database, { limit, status, before }: PageRequest) {
-  let query = db.selectFrom('pets').select(petColumns).limit(limit);
-  if (status === undefined) {
-    query = query.orderBy('id', 'desc');
-    return before === undefined ? query : query.where('id', '<', before);
-  }
-  query = query.where('status', '>=', status).orderBy('status', 'desc').orderBy('id', 'desc');
-  return before === undefined
-    ? query.where('status', '<=', status)
-    : query.where((eb) => eb(eb.refTuple('status', 'id'), '<', eb.tuple(status, before)));
+async function findManyPets(db: Database, ids: readonly bigint[]): Promise<(Pet | undefined)[]> {
+  const { rows } = await sql<PetRow>`
+    SELECT ${petColumns} FROM pets WHERE id = any(${ids}::bigint[])`.execute(db);
+  const pets = new Map(rows.map((row) => [row.id, toPet(row)]));
+  return ids.map((id) => pets.get(id));
 }
 
-/** Adds an animal, and gives it back as stored, once the insert has committed. @throws OutcomeUnknown */
-export async function createPet(db: Database, { name, categoryId, status }: NewPet): Promise<Pet> {
-  const insert = db
+async function createPet(db: Database, { name, categoryId, status }: NewPet): Promise<Pet> {
+  const row = await db
     .insertInto('pets')
     .values({ name, category_id: categoryId, status: status ?? null })
-    .returning(petColumns);
-  const row = await knowOutcome(insert.executeTakeFirstOrThrow());
+    .returning(['id', 'name', 'category_id as categoryId', 'status'])
+    .executeTakeFirstOrThrow();
   return toPet(row);
 }
 
-export async function findPet(db: Database, id: bigint): Promise<Pet | undefined> {
-  const row = await db.selectFrom('pets').select(petColumns).where('id', '=', id).executeTakeFirst();
-  return row && toPet(row);
-}
-
-/** The interface leaves a status out where none was given. */
-function toPet({ status, ...pet }: PetRow): Pet {
-  return status === null ? pet : { ...pet, status };
+/** One insert and one commit for all. The ids are taken in the order of the animals, and matched to them by number. */
+async function createManyPets(db: Database, pets: readonly NewPet[]): Promise<Pet[]> {
+  const names = pets.map(({ name }) => name);
+  const categoryIds = pets.map(({ categoryId }) => categoryId);
+  const statuses = pets.map(({ status }) => status ?? null);
+  const { rows } = await sql<{ id: bigint; number: number }>`
+    WITH given AS MATERIALIZED (
+      SELECT nextval('pets_id_seq') AS id, name, category_id, status, number
+      FROM unnest(${names}::text[], ${categoryIds}::bigint[], ${statuses}::text[])
+        WITH ORDINALITY AS pet (name, category_id, status, number)
+    ), inserted AS (
+      INSERT INTO pets (id, name, category_id, status) SELECT id, name, category_id, status FROM given
+    )
+    SELECT id, number::int FROM given`.execute(db);
+  const ids = new Map(rows.map(({ id, number }) => [number, id]));
+  return pets.map(({ name, categoryId, status = null }, index) => {
+    const id = ids.get(index + 1);
+    if (id === undefined) throw new Error('an insert gave no id for one of its rows');
+    return toPet({ id, name, categoryId, status });
+  });
 }

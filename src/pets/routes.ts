@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { Database } from '../db/database.ts';
 import { announceDeprecation, type Clock, isRemoved } from '../http/deprecation.ts';
 import { ApiError } from '../http/errors.ts';
 import { errorResponses, jsonResponse, reference } from '../http/openapi.ts';
-import { decodeCursor, encodeCursor } from './cursor.ts';
-import { createPet, findPet, listPets, type PageRequest } from './repository.ts';
+import { sendSharedRows } from '../http/shared-rows.ts';
+import { decodeCursor, encodeCursor, HIGHEST_ID } from './cursor.ts';
+import type { PageRequest } from './pages.ts';
+import type { PetRepository } from './repository.ts';
 import { DEFAULT_LIMIT, NewPet, Pet, PetPath, Pets, PetsQuery } from './schemas.ts';
 
 const getPetDeprecation = {
@@ -15,9 +16,9 @@ const getPetDeprecation = {
 };
 
 /** The operations of the tag `animals` (interface: Endpoints). */
-export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }> = async (
+export const petRoutes: FastifyPluginAsyncTypebox<{ pets: PetRepository; clock: Clock }> = async (
   app,
-  { db, clock },
+  { pets, clock },
 ) => {
   app.get(
     '/pets',
@@ -37,14 +38,15 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
       },
     },
     async ({ query: { limit = DEFAULT_LIMIT, status, cursor } }, reply) => {
-      const before = cursor === undefined ? undefined : decodeCursor(cursor);
-      const found = await listPets(db, { limit: limit + 1, status, before }); // one more tells of a next page
-      const page = found.slice(0, limit);
-      const last = page.at(-1);
-      if (found.length > limit && last !== undefined) {
-        reply.header('link', linkToNext({ limit, status, before: last.id }));
+      const from = cursor === undefined ? HIGHEST_ID : decodeCursor(cursor);
+      const found = await pets.list({ limit, status, from });
+      const last = found.pets[limit - 1];
+      if (last !== undefined && found.pets.length > limit) {
+        reply.header('link', linkToNext({ limit, status }, last.id));
       }
-      return page;
+      return found.isShared
+        ? sendSharedRows(reply, { rows: found.pets, count: limit, schema: Pet })
+        : found.pets.slice(0, limit);
     },
   );
 
@@ -65,7 +67,7 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
       },
     },
     async ({ body }, reply) => {
-      const pet = await createPet(db, body);
+      const pet = await pets.create(body);
       if (!isRemoved(getPetDeprecation, clock)) reply.header('location', `/v1/pets/${pet.id}`);
       return reply.code(201).send(pet);
     },
@@ -94,18 +96,14 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ db: Database; clock: Clock }
       },
     },
     async ({ params, validationError }) => {
-      const pet = validationError === undefined ? await findPet(db, params.petId) : undefined;
+      const pet = validationError === undefined ? await pets.find(params.petId) : undefined;
       if (pet === undefined) throw new ApiError('pet_not_found', 'There is no animal with this petId.');
       return pet;
     },
   );
 };
 
-function linkToNext({ limit, status, before }: PageRequest & { before: bigint }): string {
-  const query = new URLSearchParams({
-    limit: `${limit}`,
-    ...(status && { status }),
-    cursor: encodeCursor(before),
-  });
-  return `<?${query}>; rel="next"`;
+function linkToNext({ limit, status }: Omit<PageRequest, 'from'>, lastId: bigint): string {
+  const filter = status === undefined ? '' : `&status=${status}`;
+  return `<?limit=${limit}${filter}&cursor=${encodeCursor(lastId)}>; rel="next"`;
 }

@@ -4,6 +4,7 @@ import { Int64, StringEnum, Text } from '../http/types.ts';
 
 const NAME_MAX_LENGTH = 1000;
 export const DEFAULT_LIMIT = 20;
+export const MAX_LIMIT = 100;
 
 export const PetStatus = StringEnum(['available', 'pending', 'sold'], {
   $id: 'PetStatus',
@@ -40,7 +41,7 @@ export const PetsQuery = Type.Object({
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
-      maximum: 100,
+      maximum: MAX_LIMIT,
       default: DEFAULT_LIMIT,
       description: 'Maximum number of animals to return.',
     }),
