@@ -1,6 +1,6 @@
-import { pino } from 'pino';
 import { loadConfig } from './config.ts';
 import { readEnvironment } from './environment.ts';
+import { createLogger } from './logger.ts';
 import { startServer } from './server.ts';
 import { describeStartupError } from './startup-errors.ts';
 
@@ -9,7 +9,7 @@ const REPEATED_SIGNAL_MS = 1000;
 
 try {
   const config = loadConfig(readEnvironment());
-  const logger = pino({ level: config.logLevel, base: null });
+  const logger = createLogger(config);
   const server = await startServer(config, logger);
 
   let stoppingSince: number | undefined;

@@ -1,0 +1,19 @@
+import { type Logger, pino } from 'pino';
+import type { Config } from './config.ts';
+
+const BUFFER_BYTES = 16_000;
+const FLUSH_INTERVAL_MS = 500;
+
+/**
+ * Writes lines of JSON to stdout, many at a time and without waiting for them: a line is out after half a second at the
+ * latest, and what is left when the process exits is written then.
+ */
+export function createLogger({ logLevel }: Pick<Config, 'logLevel'>): Logger {
+  const destination = pino.destination({
+    dest: 1,
+    sync: false,
+    minLength: BUFFER_BYTES,
+    periodicFlush: FLUSH_INTERVAL_MS,
+  });
+  return pino({ level: logLevel, base: null }, destination);
+}
