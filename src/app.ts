@@ -1,6 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Database } from './db/database.ts';
 import { logRequest, logRequests } from './http/access-log.ts';
@@ -11,6 +12,7 @@ import { endConnectionsWhileDraining } from './http/draining.ts';
 import { BODY_LIMIT_BYTES, sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
+import { measureRequests } from './http/metrics.ts';
 import { documentRoutes, ErrorComponent } from './http/openapi.ts';
 import { answerParserErrors, handleParserError } from './http/parser-errors.ts';
 import { enforceProtocol } from './http/protocol.ts';
@@ -34,12 +36,14 @@ export interface AppOptions {
   config: Config;
   db: Database;
   logger: Logger;
+  /** Where the metrics of the requests go. */
+  registry: Registry;
   clock?: Clock;
 }
 
 /** The whole HTTP side of the service, for production and tests alike. Hooks run in the order of this file. */
 export async function buildApp(options: AppOptions) {
-  const { config, db, logger, clock = () => new Date() } = options;
+  const { config, db, logger, registry, clock = () => new Date() } = options;
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({
     loggerInstance,
@@ -75,6 +79,7 @@ export async function buildApp(options: AppOptions) {
     next();
   });
   logRequests(app);
+  measureRequests(app, registry);
   if (config.corsOrigins.length > 0) allowOrigins(app, config.corsOrigins);
   refuseUnrouted(app);
   enforceProtocol(app);

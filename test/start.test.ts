@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
-import { killGroup, type Running, run, start } from './support/command.ts';
-import { connect, createDatabase, lockTable, urlOfDatabase } from './support/database.ts';
+import { killGroup, type Outcome, type Running, run, start } from './support/command.ts';
+import { connect, createDatabase, lockTable, statementsHeldUp, urlOfDatabase } from './support/database.ts';
 import { newKey, send } from './support/service.ts';
 import { listenOnFreePort } from './support/socket.ts';
 
@@ -12,7 +12,7 @@ afterEach(() => Promise.all(running.splice(0).map(killGroup)));
 
 /** `npm start`, as production runs it. */
 function npmStart(env: Record<string, string>): Running {
-  const server = start('npm', ['start', '--silent'], { env: { PORT: '0', ...env } });
+  const server = start('npm', ['start', '--silent'], { env: { PORT: '0', OPS_PORT: '0', ...env } });
   running.push(server);
   return server;
 }
@@ -114,6 +114,56 @@ describe('npm run build, npm run migrate, npm start', () => {
   });
 });
 
+describe('the log, which is written many lines at a time, is on stdout whole when the process ends', () => {
+  const requestIds = ({ stdout }: Outcome) =>
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+      .filter(({ msg }) => msg === 'request')
+      .map(({ requestId }) => requestId);
+  /** More than what the log gathers before it writes, so that some lines were written and some were not. */
+  const ids = Array.from({ length: 150 }, (_, index) => `request-${index}`);
+  const sendAll = async (origin: string) => {
+    for (const id of ids) await send(`${origin}/health/live`, { headers: { 'x-request-id': id } });
+  };
+
+  test('by SIGTERM', async () => {
+    const server = npmStart({ DATABASE_URL: await createDatabase() });
+    await sendAll(await listening(server));
+    server.process.kill('SIGTERM');
+    const outcome = await server.ended;
+    expect(requestIds(outcome)).toEqual(ids);
+    expect(outcome.stdout).toMatch(/"msg":"stopping"[^\n]*\n.*"msg":"stopped"[^\n]*\n$/);
+  });
+
+  test('by an exit in the middle of requests', async () => {
+    const DATABASE_URL = await createDatabase();
+    const db = connect(DATABASE_URL);
+    const key = await newKey(db);
+    await db.destroy();
+    const server = npmStart({ DATABASE_URL });
+    const origin = await listening(server);
+    const unlockPets = await lockTable(DATABASE_URL, 'pets');
+    const unlockMessages = await lockTable(DATABASE_URL, 'messages');
+    const held = ids.map((id) => send(`${origin}/v1/pets`, { key, headers: { 'x-request-id': id } }));
+    const stuck = send(`${origin}/quickstart/messages`, { key, body: { message: 'stuck' } }).catch(
+      () => 'broken off',
+    );
+    await expect.poll(() => statementsHeldUp(DATABASE_URL)).toBe(2);
+    server.process.kill('SIGTERM');
+    await sleep(1200); // a signal that comes later than a second means "at once"
+    await unlockPets();
+    await Promise.all(held);
+    server.process.kill('SIGTERM');
+    const outcome = await server.ended;
+    expect(await stuck).toBe('broken off');
+    expect(requestIds(outcome).toSorted()).toEqual(ids.toSorted());
+    expect(outcome.stdout).not.toContain('"msg":"stopped"');
+    await unlockMessages();
+  });
+});
+
 describe('npm start refuses with one clear line and exit code 1', () => {
   const refusal = async (env: Record<string, string>) => {
     const { exitCode, stdout, stderr } = await npmStart(env).ended;
@@ -180,14 +230,22 @@ describe('npm start refuses with one clear line and exit code 1', () => {
   test('a port that is taken', async () => {
     const { server: taken, port } = await listenOnFreePort();
     expect(await refusal({ DATABASE_URL: await createDatabase(), PORT: `${port}` })).toMatch(
-      /cannot listen .*EADDRINUSE.*: check HOST and PORT/,
+      /cannot listen .*EADDRINUSE.*: check HOST and PORT$/m,
+    );
+    taken.close();
+  });
+
+  test('an operations port that is taken', async () => {
+    const { server: taken, port } = await listenOnFreePort();
+    expect(await refusal({ DATABASE_URL: await createDatabase(), OPS_PORT: `${port}` })).toMatch(
+      /cannot listen .*EADDRINUSE.*: check HOST and OPS_PORT$/m,
     );
     taken.close();
   });
 
   test('a HOST that does not exist', async () => {
     const line = await refusal({ DATABASE_URL: await createDatabase(), HOST: 'nowhere.invalid' });
-    expect(line).toMatch(/cannot listen .*nowhere\.invalid.*: check HOST and PORT/);
+    expect(line).toMatch(/cannot listen .*nowhere\.invalid.*: check HOST and /);
   });
 
   test('sslmode=require where the database has no TLS', async () => {

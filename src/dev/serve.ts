@@ -21,7 +21,11 @@ try {
   process.on('SIGINT', () => {}); // Ctrl-C reaches the whole group: main.ts decides what ends when
   const [databaseUrl] = await once(process, 'message');
   const environment = readEnvironment();
-  const config = loadConfig({ KEY_ENVIRONMENT: 'test', ...environment, DATABASE_URL: String(databaseUrl) });
+  const config = loadConfig({
+    KEY_ENVIRONMENT: 'test',
+    ...environment,
+    DATABASE_URL: String(databaseUrl),
+  });
   const logger = pino({ level: config.logLevel, base: null }, pretty({ sync: true, singleLine: true }));
 
   const db = openDatabase(config, logger, { limitStatements: false });
@@ -36,15 +40,18 @@ try {
   process.once('SIGTERM', () => leave(server));
   process.once('disconnect', () => leave(server)); // main.ts was killed
 
-  /** Without an explicit PORT a second one beside the first takes the next port. */
+  /** Without explicit ports a second one beside the first takes the next PORT, and any free OPS_PORT. */
   async function serveOnFreePort(wanted: Config): Promise<Server> {
     const lastPort = environment.PORT ? wanted.port : wanted.port + PORTS_TO_TRY;
-    for (let port = wanted.port; ; port++) {
+    let { port, opsPort } = wanted;
+    for (;;) {
       try {
-        return await startServer({ ...wanted, port }, logger);
+        return await startServer({ ...wanted, port, opsPort }, logger);
       } catch (error) {
-        const isTaken = error instanceof ListenError && error.code === 'EADDRINUSE';
-        if (!isTaken || port === lastPort) throw error;
+        if (!(error instanceof ListenError) || error.code !== 'EADDRINUSE') throw error;
+        if (error.portSetting === 'OPS_PORT' && !environment.OPS_PORT) opsPort = 0;
+        else if (error.portSetting === 'PORT' && port < lastPort) port++;
+        else throw error;
       }
     }
   }

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { buildApp } from '../app.ts';
 import { loadConfig } from '../config.ts';
 import { openDatabase } from '../db/database.ts';
@@ -8,7 +9,7 @@ import { openDatabase } from '../db/database.ts';
 
 const config = loadConfig({ DATABASE_URL: 'postgres://localhost/unused' });
 const logger = pino({ level: 'silent' });
-const app = await buildApp({ config, db: openDatabase(config, logger), logger });
+const app = await buildApp({ config, db: openDatabase(config, logger), logger, registry: new Registry() });
 await app.ready();
 const document = `${JSON.stringify(app.swagger(), null, 2)}\n`;
 await writeFile(new URL('../../openapi.json', import.meta.url), document);

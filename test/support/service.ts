@@ -1,4 +1,5 @@
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { buildApp } from '../../src/app.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/database.ts';
@@ -53,7 +54,14 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const log: string[] = [];
   const logger = pino({ level: 'debug', base: null }, { write: (line: string) => log.push(line) });
   const db = openDatabase(config, logger);
-  const app = await buildApp({ config, db, logger, ...(options.clock && { clock: options.clock }) });
+  const registry = new Registry();
+  const app = await buildApp({
+    config,
+    db,
+    logger,
+    registry,
+    ...(options.clock && { clock: options.clock }),
+  });
   options.extend?.(app);
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
   const key = await newKey(db);
