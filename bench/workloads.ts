@@ -1,0 +1,99 @@
+import { randomInt } from 'node:crypto';
+import { encodeCursor } from '../src/pets/cursor.ts';
+import type { Exchange } from './load.ts';
+import { type SeededPet, STATUSES, seededPet } from './seed.ts';
+
+/** Makes one request after the other. */
+export type Workload = () => Exchange;
+
+const MAX_LIMIT = 100;
+const READS_OF_TEN = 8;
+/** Of the pages, one in this many is checked animal by animal; of the others only the beginning. */
+const THOROUGH_CHECK_EVERY = 16;
+
+/** What clients do, each request with the same key, on a table whose first `rows` animals are the seeded ones. */
+export function workloads(key: string, rows: number) {
+  const requests = requestsWith(key);
+  const frontPage = (): Exchange => ({
+    request: requests.get('/v1/pets'),
+    adds: false,
+    check: pageCheck({ limit: 20 }),
+  });
+
+  /** Deep enough in the table that the page is full. */
+  const randomPage = (): Exchange => {
+    const limit = randomInt(1, MAX_LIMIT + 1);
+    const status = STATUSES[randomInt(STATUSES.length)] ?? null;
+    const before = BigInt(randomInt(Math.ceil(rows / 10), rows));
+    return requestPage({ limit, status, before });
+  };
+  const requestPage = (page: PageOf): Exchange => {
+    const query = new URLSearchParams({ limit: `${page.limit}` });
+    if (page.status) query.set('status', page.status);
+    if (page.before !== undefined) query.set('cursor', encodeCursor(page.before));
+    return { request: requests.get(`/v1/pets?${query}`), adds: false, check: pageCheck(page) };
+  };
+  const getRandom = (): Exchange => {
+    const id = randomInt(1, rows + 1);
+    return { request: requests.get(`/v1/pets/${id}`), adds: false, check: petCheck(200, seededPet(id)) };
+  };
+  const create = (): Exchange => {
+    const pet = {
+      name: `New animal ${randomInt(1e9)}`,
+      categoryId: randomInt(1e9),
+      status: STATUSES[randomInt(3)],
+    };
+    return { request: requests.post('/v1/pets', JSON.stringify(pet)), adds: true, check: petCheck(201, pet) };
+  };
+  const reads = [frontPage, randomPage, getRandom];
+  const mix = () => (randomInt(10) < READS_OF_TEN ? (reads[randomInt(reads.length)] ?? frontPage) : create)();
+
+  const lastPage = () => requestPage({ limit: 20, status: null, before: 22n });
+
+  return { frontPage, randomPage, get: getRandom, create, mix, lastPage } satisfies Record<string, Workload>;
+}
+
+function requestsWith(key: string) {
+  const head = `Host: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n`;
+  return {
+    get: (target: string) => `GET ${target} HTTP/1.1\r\n${head}\r\n`,
+    post: (target: string, body: string) =>
+      `POST ${target} HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  };
+}
+
+interface PageOf {
+  limit: number;
+  status?: SeededPet['status'];
+  before?: bigint;
+}
+
+function pageCheck({ limit, status, before }: PageOf) {
+  const thorough = randomInt(THOROUGH_CHECK_EVERY) === 0;
+  return (code: number, body: string): string | undefined => {
+    if (code !== 200) return `status ${code}: ${body}`;
+    if (!thorough) return /^\[\{"id":\d+,.*\}\]\s*$/.test(body) ? undefined : `no page: ${body}`;
+    const pets: SeededPet[] = JSON.parse(body);
+    let last = before === undefined ? Number.POSITIVE_INFINITY : Number(before);
+    for (const pet of pets) {
+      if (pet.id >= last) return `animals out of order: ${body}`;
+      if (status && pet.status !== status) return `an animal of another status: ${body}`;
+      last = pet.id;
+    }
+    return pets.length === limit ? undefined : `${pets.length} animals instead of ${limit}`;
+  };
+}
+
+function petCheck(code: number, expected: Omit<SeededPet, 'id'> & { id?: number }) {
+  return (status: number, body: string): string | undefined => {
+    if (status !== code) return `status ${status}: ${body}`;
+    const pet: SeededPet = JSON.parse(body);
+    const isSame =
+      (expected.id ?? pet.id) === pet.id &&
+      pet.id > 0 &&
+      pet.name === expected.name &&
+      pet.categoryId === expected.categoryId &&
+      (pet.status ?? null) === (expected.status ?? null);
+    return isSame ? undefined : `another animal: ${body}`;
+  };
+}
