@@ -4,6 +4,7 @@ import { COMPARED_CONNECTIONS, type Results, titleOf, totalCpu, WORKLOAD_TITLES 
 /** Charts without a background, in colours that are readable on a light and on a dark one. */
 
 const WIDTH = 860;
+const TITLE = 'Microseconds of CPU a request, server and PostgreSQL together';
 const COLORS = ['#d9480f', '#1c7ed6', '#2b8a3e', '#9c36b5', '#b08800', '#868e96'];
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -47,7 +48,7 @@ export function comparisonChart(results: Results): string {
       text(scale.at(tick) - 8, y + 16, `${tick}`, 'axis'),
   );
   return svg(y + 28, [
-    text(0, 20, `Microseconds of CPU a request, server and PostgreSQL together`, 'title'),
+    text(0, 20, TITLE, 'title'),
     text(
       0,
       42,
@@ -107,7 +108,7 @@ export function growthChart({ growth }: Results): string {
   ]);
 }
 
-/** Where the CPU of PostgreSQL cannot be told, that of the server alone. */
+/** Where it cannot be told, as on a machine without `/proc`, all are shown alike. */
 function cpuOf(measurement: Measurement): number {
   return totalCpu(measurement) ?? measurement.serverCpu ?? 1;
 }
@@ -116,7 +117,7 @@ function cpuOf(measurement: Measurement): number {
 function logScale(values: readonly number[], [start, end]: readonly [number, number]) {
   const all = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
   const least = all.findLast((tick) => tick < Math.min(...values)) ?? 1;
-  const most = all.find((tick) => tick >= Math.max(...values)) ?? 1;
+  const most = all.find((tick) => tick >= Math.max(...values) && tick > least) ?? 10;
   return {
     ticks: all.filter((tick) => tick >= least && tick <= most),
     at: (value: number) =>

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { pino } from 'pino';
 import { loadConfig } from '../src/config.ts';
 import { type Database, openDatabase } from '../src/db/database.ts';
+import { codeOf } from '../src/db/errors.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { startTemporaryPostgres } from '../src/dev/postgres/temporary.ts';
 import { createKey } from '../src/keys/commands.ts';
@@ -16,6 +17,10 @@ const EMBEDDED_SETTINGS = {
   max_wal_size: '4GB',
   autovacuum: 'off', // its work would be counted for whoever is measured at the moment
 };
+
+const LOCAL_HOSTS = new Set(['127.0.0.1', 'localhost', '[::1]', '']);
+const INSUFFICIENT_PRIVILEGE = '42501';
+const MICROSECONDS_PER_MS = 1000;
 
 /** The PostgreSQL server that all run on. */
 export interface DatabaseServer {
@@ -40,33 +45,54 @@ export interface BenchDatabase {
 
 /** @param givenUrl of a user who may create databases; without it an embedded server is started */
 export async function openDatabaseServer(givenUrl: string | undefined): Promise<DatabaseServer> {
-  const embedded = givenUrl ? undefined : await startTemporaryPostgres(EMBEDDED_SETTINGS);
-  const url = givenUrl || String(embedded?.url('postgres'));
-  const admin = connect(url);
-  const { rows } = await sql<{ pid: number; version: string }>`
-    SELECT pg_backend_pid() AS pid, current_setting('server_version') AS version`.execute(admin);
-  const [backend] = rows;
-  if (backend === undefined) throw new Error('SELECT without FROM gives one row');
-
-  return {
-    version: backend.version,
-    pid: parentOf(backend.pid),
-    createDatabase: async (count) => {
-      const name = `animal_store_bench_${randomBytes(4).toString('hex')}`;
-      await sql`CREATE DATABASE ${sql.id(name)}`.execute(admin);
-      return fill(admin, { url, name, rows: count });
-    },
-    stop: async () => {
-      await admin.destroy();
-      await embedded?.stop();
-    },
-  };
+  if (givenUrl) return serverAt(givenUrl, async () => {});
+  const embedded = await startTemporaryPostgres(EMBEDDED_SETTINGS);
+  return serverAt(embedded.url('postgres'), () => embedded.stop());
 }
 
-async function fill(admin: Database, { url, name, rows }: { url: string; name: string; rows: number }) {
-  const own = new URL(url);
-  own.pathname = `/${name}`;
-  const db = connect(own.href);
+async function serverAt(url: string, stop: () => Promise<void>): Promise<DatabaseServer> {
+  const admin = connect(url);
+  try {
+    const { rows } = await sql<{ pid: number; version: string }>`
+      SELECT pg_backend_pid() AS pid, current_setting('server_version') AS version`.execute(admin);
+    const [backend] = rows;
+    if (backend === undefined) throw new Error('SELECT without FROM gives one row');
+    return {
+      version: backend.version,
+      pid: LOCAL_HOSTS.has(new URL(url).hostname) ? parentOf(backend.pid) : undefined,
+      createDatabase: (count) => createDatabase(admin, url, count),
+      stop: async () => {
+        await admin.destroy();
+        await stop();
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function createDatabase(admin: Database, serverUrl: string, rows: number): Promise<BenchDatabase> {
+  const name = `animal_store_bench_${randomBytes(4).toString('hex')}`;
+  await sql`CREATE DATABASE ${sql.id(name)}`.execute(admin);
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  const db = connect(url.href);
+  const drop = async () => {
+    await db.destroy();
+    await sql`DROP DATABASE ${sql.id(name)} WITH (FORCE)`.execute(admin);
+  };
+  try {
+    const key = await fill(db, rows);
+    return { url: url.href, key, rows, db, drop, slowCommits: (delay) => slowCommits(admin, name, delay) };
+  } catch (error) {
+    await drop();
+    throw error;
+  }
+}
+
+/** @returns the key */
+async function fill(db: Database, rows: number): Promise<string> {
   await migrate(db);
   await seed(db, rows, (done) => showProgress(`adding ${rows.toLocaleString('en')} animals`, done / rows));
   const { secret } = await createKey(db, {
@@ -76,26 +102,19 @@ async function fill(admin: Database, { url, name, rows }: { url: string; name: s
     expiresIn: null,
     actor: 'bench',
   });
-  return {
-    url: own.href,
-    key: secret,
-    rows,
-    db,
-    slowCommits: async (milliseconds: number) => {
-      try {
-        await sql`ALTER DATABASE ${sql.id(name)} SET commit_siblings = 0`.execute(admin);
-        const delay = sql.lit(milliseconds * 1000);
-        await sql`ALTER DATABASE ${sql.id(name)} SET commit_delay = ${delay}`.execute(admin);
-        return true;
-      } catch {
-        return false;
-      }
-    },
-    drop: async () => {
-      await db.destroy();
-      await sql`DROP DATABASE ${sql.id(name)} WITH (FORCE)`.execute(admin);
-    },
-  };
+  return secret;
+}
+
+async function slowCommits(admin: Database, database: string, milliseconds: number): Promise<boolean> {
+  try {
+    const delay = sql.lit(milliseconds * MICROSECONDS_PER_MS);
+    await sql`ALTER DATABASE ${sql.id(database)} SET commit_siblings = 0`.execute(admin);
+    await sql`ALTER DATABASE ${sql.id(database)} SET commit_delay = ${delay}`.execute(admin);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === INSUFFICIENT_PRIVILEGE) return false;
+    throw error;
+  }
 }
 
 function connect(url: string): Database {

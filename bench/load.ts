@@ -25,6 +25,7 @@ export interface LoadResult {
 
 const HEAD_END = '\r\n\r\n';
 const CHUNKED_END = '\r\n0\r\n\r\n';
+const ANSWER_TIMEOUT_MS = 30_000;
 
 /**
  * Sends requests over a number of connections to a port of 127.0.0.1, on each the next one as soon as the last one is
@@ -104,6 +105,7 @@ function converse(socket: Socket, { next, onAnswer }: Conversation): Promise<voi
       sendNext();
     });
     socket.on('error', reject);
+    socket.setTimeout(ANSWER_TIMEOUT_MS, () => socket.destroy(new Error('a request was not answered')));
     socket.on('close', () => reject(new Error('the server closed a connection')));
     sendNext();
   });

@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Of `/proc/PID/stat`, on every Linux that Node runs on. */
+/** What `/proc/PID/stat` counts in: USER_HZ is 100 on the Linux systems that Node runs on. */
 const MICROSECONDS_PER_TICK = 10_000;
 
-/** CPU time in microseconds that a process and all its descendants have used; undefined where there is no `/proc`. */
+/** CPU time in microseconds that a process and all its descendants have used; undefined where `/proc` does not tell. */
 export function cpuTime(pid: number): number | undefined {
+  if (read('/proc/self/schedstat') === '') return undefined;
   const stats = new Map<number, Stat>();
   for (const name of list('/proc')) {
     const stat = readStat(Number(name));

@@ -1,4 +1,5 @@
 import type { Measurement } from './measure.ts';
+import { FLOOR, SERVICE } from './servers.ts';
 
 export interface Growth {
   readonly rows: number;
@@ -34,21 +35,29 @@ export const WORKLOAD_TITLES: Readonly<Record<string, string>> = {
 /** The number of connections at which stacks are compared. */
 export const COMPARED_CONNECTIONS = 64;
 
-const SERVICE = 'animal-store';
 const BYTES_PER_MIB = 1024 ** 2;
 
 export function markdownReport(results: Results): string {
   const { machine, versions } = results;
   return `# Benchmark
 
-${results.isQuick ? 'A quick run' : 'A run'} of \`npm run bench\` at ${results.measuredAt} on ${machine.cores} cores of ${machine.processor}, with
-Node ${versions.node} and PostgreSQL ${versions.postgres}, on ${results.rows.toLocaleString('en')} animals. CPU is microseconds a request, of the server and of PostgreSQL; total
-is the sum of both. Load generator, servers and PostgreSQL share the machine, so that CPU a request says more than
-requests a second.
+${results.isQuick ? 'A quick run' : 'A run'} of \`npm run bench\` at ${results.measuredAt} on ${machine.cores} cores of ${machine.processor}, with Node ${versions.node} and
+PostgreSQL ${versions.postgres}, on a table that begins with ${results.rows.toLocaleString('en')} animals. The animal store runs as \`npm start\` starts it, with
+its log, its metrics and its request ids; the others write no log, and run on the defaults of Node or Go.
+
+CPU is microseconds a request, of the server and of PostgreSQL; total is the sum of both. Load generator, servers and
+PostgreSQL share the machine, so that CPU a request says more than requests a second. Errors are wrong answers, and
+animals that were acknowledged but not stored.
 
 ## CPU a request of the animal store, as a part of that of others, at ${COMPARED_CONNECTIONS} connections
 
-${ratioTable(results)}
+${ratioTable(results, COMPARED_CONNECTIONS, cpuRatio)}
+
+Against the constant answer, which has no database, it is the CPU of the servers alone.
+
+## Median latency of the animal store, as a part of that of others, at 1 connection
+
+${ratioTable(results, 1, (own, other) => other.p50Ms / own.p50Ms)}
 
 ## All measurements
 
@@ -91,30 +100,38 @@ export function titleOf({ targets }: Results, id: string): string {
   return targets.find((target) => target.id === id)?.title ?? id;
 }
 
-function ratioTable(results: Results): string {
-  const compared = results.measurements.filter(({ connections }) => connections === COMPARED_CONNECTIONS);
+/** How many times the animal store's the other's CPU is; undefined where it cannot be told. */
+function cpuRatio(own: Measurement, other: Measurement): number | undefined {
+  const [ownCpu, otherCpu] =
+    other.target === FLOOR ? [own.serverCpu, other.serverCpu] : [totalCpu(own), totalCpu(other)];
+  return ownCpu === null || otherCpu === null ? undefined : otherCpu / ownCpu;
+}
+
+function ratioTable(
+  results: Results,
+  comparedConnections: number,
+  ratio: (own: Measurement, other: Measurement) => number | undefined,
+): string {
+  const compared = results.measurements.filter(({ connections }) => connections === comparedConnections);
   const find = (target: string, workload: string) =>
     compared.find((each) => each.target === target && each.workload === workload);
   const workloads = [...new Set(compared.map(({ workload }) => workload))];
-  const others = results.targets.filter(({ id }) => id !== SERVICE);
-  const rows = others.map(({ id, title }) => [
-    title,
-    ...workloads.map((workload) => {
-      const [own, other] = [find(SERVICE, workload), find(id, workload)];
-      if (own === undefined || other === undefined) return '';
-      const isFloor = other.databaseCpu !== null && id === 'floor';
-      const [ownCpu, otherCpu] = isFloor
-        ? [own.serverCpu, other.serverCpu]
-        : [totalCpu(own), totalCpu(other)];
-      if (ownCpu === null || otherCpu === null) return '–';
-      return ownCpu < otherCpu
-        ? `1/${(otherCpu / ownCpu).toFixed(1)}`
-        : `${(ownCpu / otherCpu).toFixed(1)} ×`;
-    }),
-  ]);
-  return `${table(['against', ...workloads.map((id) => WORKLOAD_TITLES[id] ?? id)], rows)}
+  const rows = results.targets
+    .filter(({ id }) => id !== SERVICE)
+    .map(({ id, title }) => [
+      title,
+      ...workloads.map((workload) => {
+        const [own, other] = [find(SERVICE, workload), find(id, workload)];
+        if (own === undefined || other === undefined) return '';
+        return ratioText(ratio(own, other));
+      }),
+    ]);
+  return table(['against', ...workloads.map((id) => WORKLOAD_TITLES[id] ?? id)], rows);
+}
 
-Against the constant answer, which has no database, it is the CPU of the servers alone.`;
+function ratioText(ratio: number | undefined): string {
+  if (ratio === undefined) return '–';
+  return ratio > 1 ? `1/${ratio.toFixed(1)}` : `${(1 / ratio).toFixed(2)} ×`;
 }
 
 interface Column {

@@ -33,6 +33,6 @@ export async function seed(db: Database, rows: number, onProgress: (done: number
       FROM generate_series(${sql.lit(first)}::bigint, ${sql.lit(last)}::bigint) n`.execute(db);
     onProgress(last);
   }
-  await sql`SELECT setval(pg_get_serial_sequence('pets', 'id'), ${sql.lit(rows)})`.execute(db);
+  await sql`SELECT setval('pets_id_seq', ${sql.lit(rows)})`.execute(db);
   await sql`VACUUM (ANALYZE) pets`.execute(db);
 }

@@ -5,6 +5,11 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { parseEnv } from 'node:util';
+
+/** The ids of this service, and of the least that a server in JavaScript can do. */
+export const SERVICE = 'animal-store';
+export const FLOOR = 'floor';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const PEERS = path.join(ROOT, 'bench', 'peers');
@@ -36,12 +41,12 @@ export function prepareTargets(folder: string): Target[] {
   const { scripts } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
   const peer = (file: string) => `exec tools/node26/run node bench/peers/${file}`;
   const targets: Target[] = [
-    { id: 'animal-store', title: 'animal store', command: scripts.start },
+    { id: SERVICE, title: 'animal store', command: scripts.start },
     { id: 'go-pgx', title: 'Go net/http + pgx', command: `exec ${path.join(folder, 'go-pgx')}` },
     { id: 'fastify-kysely', title: 'Fastify + Kysely', command: peer('fastify-kysely.ts') },
     { id: 'express-drizzle', title: 'Express + zod + Drizzle', command: peer('express-drizzle.ts') },
     { id: 'express-sequelize', title: 'Express + zod + Sequelize', command: peer('express-sequelize.ts') },
-    { id: 'floor', title: 'Fastify, a constant answer', command: peer('fastify-constant.ts'), isFloor: true },
+    { id: FLOOR, title: 'Fastify, a constant answer', command: peer('fastify-constant.ts'), isFloor: true },
   ];
   return buildGoPeer(folder) ? targets : targets.filter(({ id }) => id !== 'go-pgx');
 }
@@ -77,10 +82,10 @@ export async function startTarget(
   { url, key }: { url: string; key: string },
 ): Promise<RunningTarget> {
   const port = await freePort();
-  const environment = { DATABASE_URL: url, PORT: `${port}`, OPS_PORT: '0', NODE_ENV: 'production' };
+  const settings = { DATABASE_URL: url, PORT: `${port}`, OPS_PORT: '0', NODE_ENV: 'production' };
   const child = spawn('/bin/sh', ['-c', target.command], {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...environment },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...documentedSettings(), ...settings },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const kill = () => child.kill('SIGKILL');
@@ -92,11 +97,16 @@ export async function startTarget(
     pid: Number(child.pid),
     stop: async () => {
       const timeout = setTimeout(kill, STOP_TIMEOUT_MS);
-      if (child.exitCode === null && child.kill('SIGTERM')) await once(child, 'exit');
+      if (isAlive(child) && child.kill('SIGTERM')) await once(child, 'exit');
       clearTimeout(timeout);
       process.off('exit', kill);
     },
   };
+}
+
+/** The defaults, so that a developer's `.env` does not decide what is measured. */
+function documentedSettings() {
+  return parseEnv(readFileSync(path.join(ROOT, '.env.example'), 'utf8'));
 }
 
 async function waitUntilAnswering(
@@ -104,7 +114,7 @@ async function waitUntilAnswering(
   child: ChildProcess,
   { port, key }: { port: number; key: string },
 ): Promise<void> {
-  for (let waited = 0; waited < START_TIMEOUT_MS && child.exitCode === null; waited += POLL_MS) {
+  for (let waited = 0; waited < START_TIMEOUT_MS && isAlive(child); waited += POLL_MS) {
     try {
       const headers = { authorization: `Bearer ${key}` };
       const { ok } = await fetch(`http://127.0.0.1:${port}/v1/pets`, { headers });
@@ -116,6 +126,10 @@ async function waitUntilAnswering(
   }
   child.kill('SIGKILL');
   throw new Error(`${title} did not start`);
+}
+
+function isAlive({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null;
 }
 
 async function freePort(): Promise<number> {

@@ -1,10 +1,15 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Database } from './db/database.ts';
-import { logRequest, logRequests } from './http/access-log.ts';
+import { logRequest } from './http/access-log.ts';
 import { requireKey } from './http/authentication.ts';
 import { allowOrigins } from './http/cors.ts';
 import type { Clock } from './http/deprecation.ts';
@@ -12,7 +17,7 @@ import { endConnectionsWhileDraining } from './http/draining.ts';
 import { BODY_LIMIT_BYTES, sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
-import { measureRequests } from './http/metrics.ts';
+import { createRequestMeter } from './http/metrics.ts';
 import { documentRoutes, ErrorComponent } from './http/openapi.ts';
 import { answerParserErrors, handleParserError } from './http/parser-errors.ts';
 import { enforceProtocol } from './http/protocol.ts';
@@ -44,6 +49,11 @@ export interface AppOptions {
 /** The whole HTTP side of the service, for production and tests alike. Hooks run in the order of this file. */
 export async function buildApp(options: AppOptions) {
   const { config, db, logger, registry, clock = () => new Date() } = options;
+  const measureRequest = createRequestMeter(registry);
+  const recordRequest = (request: FastifyRequest, reply: FastifyReply) => {
+    logRequest(request, reply);
+    measureRequest(request, reply);
+  };
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({
     loggerInstance,
@@ -61,7 +71,7 @@ export async function buildApp(options: AppOptions) {
     return503OnClosing: false, // what arrives on an open connection while draining is still answered
     frameworkErrors: (error, request, reply) => {
       sendError(error, request, reply);
-      logRequest(request, reply); // no hook runs for a request that cannot be routed
+      recordRequest(request, reply); // no hook runs for a request that cannot be routed
     },
     clientErrorHandler: handleParserError,
   }).withTypeProvider<TypeBoxTypeProvider>();
@@ -71,15 +81,17 @@ export async function buildApp(options: AppOptions) {
   acceptOnlyJson(app);
   app.decorateRequest('apiKey', null);
 
-  // To arrive whole, to have its key looked up, and to run its own statement, each after the one before it.
+  // To arrive whole; to wait for the look-up of its key, and for that to end; the same for its own statement.
   endConnectionsWhileDraining(app, config.requestTimeoutMs + 4 * config.databaseTimeoutMs);
   answerParserErrors(app);
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });
     next();
   });
-  logRequests(app);
-  measureRequests(app, registry);
+  app.addHook('onResponse', (request, reply, next) => {
+    recordRequest(request, reply);
+    next();
+  });
   if (config.corsOrigins.length > 0) allowOrigins(app, config.corsOrigins);
   refuseUnrouted(app);
   enforceProtocol(app);
@@ -90,19 +102,21 @@ export async function buildApp(options: AppOptions) {
   const lastUsed = new LastUsedRecorder((keyIds) => touchKeys(db, keyIds), logger);
   app.addHook('onClose', () => lastUsed.flush());
 
-  const findActiveKey = createKeyLookup(db);
+  const findActiveKey = createKeyLookup(db, config.databaseTimeoutMs);
+  const pets = createPetRepository(db, config.databaseTimeoutMs);
+  const messages = createMessageRepository(db, config.databaseTimeoutMs);
 
   await app.register(
     async (v1) => {
       requireKey(v1, findActiveKey, lastUsed);
-      await v1.register(petRoutes, { pets: createPetRepository(db), clock });
+      await v1.register(petRoutes, { pets, clock });
     },
     { prefix: '/v1' },
   );
   await app.register(
     async (quickstart) => {
       requireKey(quickstart, findActiveKey, lastUsed);
-      await quickstart.register(messageRoutes, { messages: createMessageRepository(db) });
+      await quickstart.register(messageRoutes, { messages });
     },
     { prefix: '/quickstart' },
   );

@@ -1,6 +1,6 @@
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 const KEY_ENVIRONMENTS = ['live', 'test'] as const;
-const SWITCH = ['on', 'off'] as const;
+const SWITCHES = ['on', 'off'] as const;
 
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
@@ -63,7 +63,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     ),
     databasePoolSize: integer('DATABASE_POOL_SIZE', 1, 1000, 10),
     databaseTimeoutMs: integer('DATABASE_TIMEOUT_MS', 100, 600_000, 5000),
-    databasePreparedStatements: oneOf('DATABASE_PREPARED_STATEMENTS', SWITCH, 'on') === 'on',
+    databasePreparedStatements: oneOf('DATABASE_PREPARED_STATEMENTS', SWITCHES, 'on') === 'on',
     host: read('HOST', 'a host name or an IP address', hostName, '127.0.0.1'),
     port: integer('PORT', 0, 65_535, 3000),
     opsPort: integer('OPS_PORT', 0, 65_535, 9464),

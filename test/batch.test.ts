@@ -1,11 +1,13 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Batcher } from '../src/db/batch.ts';
-import { Overloaded } from '../src/db/errors.ts';
+import { NotSent } from '../src/db/errors.ts';
 
 const MOST_CALLS = 256;
 const MOST_WAITING = 4096;
+/** Long enough that no call is refused for it where a test does not mean to. */
+const MAX_WAIT_MS = 60_000;
 /** Turns of the event loop after which everything in a simulation has come to its end. */
 const MOST_TURNS = 20_000;
 
@@ -143,7 +145,7 @@ interface Arrival {
 /** Has calls come in as told, and waits for all of them. */
 async function simulate(arrivals: readonly Arrival[], behaviours: readonly Behaviour[]) {
   const simulation = new Simulation(behaviours);
-  const batcher = new Batcher<Call, Answer>(simulation);
+  const batcher = new Batcher<Call, Answer>(simulation, MAX_WAIT_MS);
   const asked: Asked[] = [];
   for (const { calls, next } of arrivals) {
     for (const call of calls) asked.push(ask(batcher, simulation, { id: asked.length, ...call }));
@@ -191,7 +193,7 @@ const holdsAlways = (check: (simulated: Simulated) => void) =>
 
 /** Whether a call was never sent, or not again. */
 const isRefused = (outcome: Asked['outcome']) =>
-  outcome !== undefined && 'error' in outcome && outcome.error instanceof Overloaded;
+  outcome !== undefined && 'error' in outcome && outcome.error instanceof NotSent;
 
 const failedByData = ({ failure }: Statement) => failure?.isOfData === true;
 
@@ -294,12 +296,10 @@ describe('whenever calls come in, and whatever becomes of the statements,', () =
 async function askWhileBusy(
   calls: readonly Omit<Call, 'id'>[],
   { turns = 3, fate = 'well' }: Partial<Behaviour> = {},
+  after: readonly Behaviour[] = [],
 ) {
-  const simulation = new Simulation([
-    { turns, fate: 'well' },
-    { turns: 1, fate },
-  ]);
-  const batcher = new Batcher<Call, Answer>(simulation);
+  const simulation = new Simulation([{ turns, fate: 'well' }, { turns: 1, fate }, ...after]);
+  const batcher = new Batcher<Call, Answer>(simulation, MAX_WAIT_MS);
   ask(batcher, simulation, { id: -1 });
   while (simulation.statements.length === 0) await turn();
   const asked = calls.map((call, id) => ask(batcher, simulation, { id, ...call }));
@@ -361,16 +361,19 @@ test('a statement that throws at once fails its calls, and the next ones are ans
   const refuse = () => {
     if (isBroken) throw new TypeError('broken');
   };
-  const batcher = new Batcher<number, number>({
-    one: (call) => {
-      refuse();
-      return Promise.resolve(call);
+  const batcher = new Batcher<number, number>(
+    {
+      one: (call) => {
+        refuse();
+        return Promise.resolve(call);
+      },
+      many: (calls) => {
+        refuse();
+        return Promise.resolve(calls);
+      },
     },
-    many: (calls) => {
-      refuse();
-      return Promise.resolve(calls);
-    },
-  });
+    MAX_WAIT_MS,
+  );
   const outcomes = await Promise.allSettled([1, 2, 3].map((call) => batcher.call(call)));
   expect(outcomes.map(({ status }) => status)).toEqual(Array(3).fill('rejected'));
   await expect(batcher.call(4)).rejects.toThrow('broken');
@@ -383,7 +386,7 @@ test('more than 4096 calls that wait are refused at once; those that wait are an
   const { simulation, batcher, asked } = await askWhileBusy(innocent(MOST_WAITING), { turns: 50 });
   const refused = [1, 2, 3].map(() => ask(batcher, simulation, { id: -2 }));
   await Promise.resolve();
-  expect(refused.map(({ outcome }) => outcome)).toEqual(Array(3).fill({ error: expect.any(Overloaded) }));
+  expect(refused.map(({ outcome }) => outcome)).toEqual(Array(3).fill({ error: expect.any(NotSent) }));
   expect(shapes(simulation)).toEqual([['one', 1]]); // refused while the first is still under way
 
   await allSettled(asked);
@@ -391,4 +394,53 @@ test('more than 4096 calls that wait are refused at once; those that wait are an
   const full = Array(MOST_WAITING / MOST_CALLS).fill(['many', MOST_CALLS]);
   expect(shapes(simulation)).toEqual([['one', 1], ...full]);
   expect(await batcher.call({ id: -3 })).toEqual({ to: -3 });
+});
+
+test('a call that has waited longer than it may is refused and not sent, and those after it are answered', async () => {
+  const sent: number[] = [];
+  const batcher = new Batcher<number, number>(
+    {
+      one: async (call) => {
+        sent.push(call);
+        if (call === 1) await sleep(60);
+        return call;
+      },
+      many: async (calls) => {
+        sent.push(...calls);
+        return calls;
+      },
+    },
+    30,
+  );
+  const slow = batcher.call(1);
+  await sleep(5);
+  const late = Promise.allSettled([2, 3].map((call) => batcher.call(call)));
+  await sleep(40);
+  const inTime = batcher.call(4);
+  expect((await late).map((outcome) => outcome.status === 'rejected' && outcome.reason)).toEqual(
+    Array(2).fill(expect.any(NotSent)),
+  );
+  expect([await slow, await inTime]).toEqual([1, 4]);
+  expect(sent).toEqual([1, 4]);
+});
+
+test('where a call that runs alone fails by more than its data, the rest are not sent', async () => {
+  const { simulation, asked } = await askWhileBusy([{ guiltyOf: '23514' }, ...innocent(3)], {}, [
+    { turns: 0, fate: 'well' },
+    { turns: 0, fate: 'a broken connection' },
+  ]);
+  await allSettled(asked);
+  expect(shapes(simulation)).toEqual([
+    ['one', 1],
+    ['many', 4],
+    ['one', 1],
+    ['one', 1],
+  ]);
+  const errors = asked.map(({ outcome }) => outcome !== undefined && 'error' in outcome && outcome.error);
+  expect(errors).toEqual([
+    expect.objectContaining({ code: '23514' }),
+    simulation.statements.at(-1)?.failure?.reason,
+    expect.any(NotSent),
+    expect.any(NotSent),
+  ]);
 });

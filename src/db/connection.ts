@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { PostgresCursor, PostgresPoolClient, PostgresQueryResult } from 'kysely';
-import { isBrokenConnection } from './errors.ts';
+import { isBrokenConnection, isPreparedStatementLost } from './errors.ts';
 
 /** Texts of statements that get a name. The service has about a dozen; the bound is for what nobody foresaw. */
 const MAX_NAMED_STATEMENTS = 200;
@@ -9,7 +9,11 @@ const namesByText = new Map<string, string>();
 
 /** A client of pg's pool. */
 interface PoolClient {
-  query<R>(statement: { text: string; values: unknown[]; name?: string }): Promise<PostgresQueryResult<R>>;
+  query<R>(statement: {
+    text: string;
+    values: unknown[];
+    name: string | undefined;
+  }): Promise<PostgresQueryResult<R>>;
   release(destroy?: boolean): void;
 }
 
@@ -45,9 +49,9 @@ export class PoolConnection implements PostgresPoolClient {
     // One without parameters may be a script of several statements, which cannot be prepared.
     const name = this.#prepares && parameters.length > 0 ? nameOf(text) : undefined;
     try {
-      return await this.#client.query<R>({ text, values: [...parameters], ...(name && { name }) });
+      return await this.#client.query<R>({ text, values: [...parameters], name });
     } catch (error) {
-      this.#isBroken ||= isBrokenConnection(error);
+      this.#isBroken ||= isBrokenConnection(error) || isPreparedStatementLost(error);
       throw error;
     }
   }

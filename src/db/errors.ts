@@ -23,12 +23,15 @@ const SERVER_IN_TROUBLE = [
 /** SQLSTATEs of what the data of a statement can cause: data exception; violation of a constraint. */
 const DATA_ERROR = /^2[23]/;
 
-/** More calls wait for the database than it answers in time. Nothing was sent. */
-export class Overloaded extends Error {
-  constructor() {
-    super('too many calls wait for the database');
-  }
-}
+/**
+ * SQLSTATEs of a connection that does not have a prepared statement any more, or not that one: a pooler gave it another
+ * server, or somebody ran DEALLOCATE. Nothing was done, and it will be so again on this connection.
+ */
+const PREPARED_STATEMENT_LOST = /^(26000|42P05)$/;
+const FEATURE_NOT_SUPPORTED = '0A000';
+
+/** A call was not sent to the database: too many others wait, or it waited for too long. */
+export class NotSent extends Error {}
 
 /** The connection broke while a write was under way: it may have been stored, or not. */
 export class OutcomeUnknown extends Error {
@@ -42,12 +45,20 @@ export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
   return (
-    error instanceof Overloaded ||
+    error instanceof NotSent ||
+    isPreparedStatementLost(error) ||
     NOT_CONNECTED.codes.has(code) ||
     NOT_CONNECTED.messages.test(error.message) ||
     SERVER_IN_TROUBLE.some((sqlState) => sqlState.test(code)) ||
     isBrokenConnection(error)
   );
+}
+
+/** Whether what was prepared on a connection cannot be run any more: the connection is of no use then. */
+export function isPreparedStatementLost(error: unknown): boolean {
+  const code = codeOf(error);
+  const isPlanOutdated = code === FEATURE_NOT_SUPPORTED && String(error).includes('cached plan'); // by a migration
+  return PREPARED_STATEMENT_LOST.test(code) || isPlanOutdated;
 }
 
 /** Whether a statement failed by the data that it was given, and had no effect. */

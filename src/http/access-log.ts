@@ -1,14 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** One line a request. */
-export function logRequests(app: FastifyInstance): void {
-  app.addHook('onResponse', (request, reply, next) => {
-    logRequest(request, reply);
-    next();
-  });
-}
-
-/** Names the route, not the address, and of the key only its hint. */
+/** One line a request. It names the route, not the address, and of the key only its hint. */
 export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
   request.log.info(
     {

@@ -1,4 +1,4 @@
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import { sendError } from './errors.ts';
 import { routeUnknownPathsThrough } from './routing.ts';
@@ -12,8 +12,10 @@ export function createRegistry(): Registry {
   return registry;
 }
 
-/** Measures how long the answers of each operation take, by their status. Requests of no operation are `other`. */
-export function measureRequests(app: FastifyInstance, registry: Registry): void {
+/** Measures how long answers take, by operation and status. Requests of no operation are `other`. */
+export function createRequestMeter(
+  registry: Registry,
+): (request: FastifyRequest, reply: FastifyReply) => void {
   const duration = new Histogram({
     name: 'http_request_duration_seconds',
     help: 'Time from the head of a request to the end of its answer.',
@@ -21,11 +23,10 @@ export function measureRequests(app: FastifyInstance, registry: Registry): void 
     buckets: SECONDS_BUCKETS,
     registers: [registry],
   });
-  app.addHook('onResponse', ({ routeOptions }, reply, next) => {
+  return ({ routeOptions }, reply) => {
     const operation = routeOptions.schema?.operationId ?? 'other';
     duration.labels(operation, `${reply.statusCode}`).observe(reply.elapsedTime / 1000);
-    next();
-  });
+  };
 }
 
 /** The operations side, on a port of its own: `GET /metrics` for Prometheus. */

@@ -4,9 +4,9 @@ import type { Database } from '../db/database.ts';
 
 /** A key that a request may be answered on. */
 export interface ActiveKey {
-  id: string;
-  accountId: string;
-  hint: string;
+  readonly id: string;
+  readonly accountId: string;
+  readonly hint: string;
 }
 
 /** A key as lists show it. */
@@ -26,12 +26,19 @@ const SECONDS_BETWEEN_USES = 60;
 /** Finds the key of a SHA-256, if it is good at the moment of the call. */
 export type FindActiveKey = (hash: Buffer) => Promise<ActiveKey | undefined>;
 
-/** Look-ups that come in at the same time share a statement. It begins after they came in, so nothing is ever stale. */
-export function createKeyLookup(db: Database): FindActiveKey {
-  const lookups = new Batcher<Buffer, ActiveKey | undefined>({
-    one: (hash) => findActiveKey(db, hash),
-    many: (hashes) => findManyActiveKeys(db, hashes),
-  });
+/**
+ * Look-ups that come in at the same time share a statement. It begins after they came in, so nothing is ever stale.
+ *
+ * @param maxWaitMs milliseconds after which a look-up that still waits for the database is refused
+ */
+export function createKeyLookup(db: Database, maxWaitMs: number): FindActiveKey {
+  const lookups = new Batcher<Buffer, ActiveKey | undefined>(
+    {
+      one: (hash) => findActiveKey(db, hash),
+      many: (hashes) => findManyActiveKeys(db, hashes),
+    },
+    maxWaitMs,
+  );
   return (hash) => lookups.call(hash);
 }
 
@@ -46,10 +53,10 @@ async function findManyActiveKeys(
   hashes: readonly Buffer[],
 ): Promise<(ActiveKey | undefined)[]> {
   const texts = hashes.map((hash) => hash.toString('latin1'));
-  const distinct = new Map(texts.map((text, index) => [text, hashes[index]]));
+  const distinct = [...new Set(texts)].map((text) => Buffer.from(text, 'latin1'));
   const { rows } = await sql<ActiveKey & { hash: Buffer }>`
     SELECT id, account_id AS "accountId", hint, hash FROM api_keys
-    WHERE hash = any(${[...distinct.values()]}::bytea[])
+    WHERE hash = any(${distinct}::bytea[])
       AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`.execute(db);
   const keys = new Map(rows.map(({ hash, ...key }) => [hash.toString('latin1'), key]));
   return texts.map((text) => keys.get(text));

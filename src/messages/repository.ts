@@ -11,30 +11,34 @@ export interface MessageRepository {
   create(text: string): Promise<Message>;
 }
 
-export function createMessageRepository(db: Database): MessageRepository {
-  const creations = new Batcher<string, Message>({
-    one: async (text) => {
-      const [message] = await knowOutcome(insertMessages(db, [text]));
-      if (message === undefined) throw new Error('an insert gave no row back');
-      return message;
+/** @param maxWaitMs milliseconds after which a call that still waits for the database is refused */
+export function createMessageRepository(db: Database, maxWaitMs: number): MessageRepository {
+  const creations = new Batcher<string, Message>(
+    {
+      one: async (text) => {
+        const [message] = await knowOutcome(insertMessages(db, [text]));
+        if (message === undefined) throw new Error('an insert gave no row back');
+        return message;
+      },
+      many: (texts) => knowOutcome(insertMessages(db, texts)),
     },
-    many: (texts) => knowOutcome(insertMessages(db, texts)),
-  });
+    maxWaitMs,
+  );
   return { create: (text) => creations.call(text) };
 }
 
 /** One insert and one commit for all; each row is matched to its text by its id. */
 async function insertMessages(db: Database, texts: readonly string[]): Promise<Message[]> {
-  const ids = texts.map(() => randomUUIDv7());
+  const messages = texts.map((message) => ({ id: randomUUIDv7(), message }));
+  const ids = messages.map(({ id }) => id);
   const { rows } = await sql<{ id: string; createdAt: Date }>`
     INSERT INTO messages (id, message, status)
     SELECT id, message, 'queued' FROM unnest(${ids}::uuid[], ${texts}::text[]) AS given (id, message)
     RETURNING id, created_at AS "createdAt"`.execute(db);
-  const createdAt = new Map(rows.map((row) => [row.id, row.createdAt]));
-  return texts.map((message, index) => {
-    const id = String(ids[index]);
-    const at = createdAt.get(id);
-    if (at === undefined) throw new Error('an insert gave no row for one of its messages');
-    return { id: `msg_${id}`, message, status: 'queued', createdAt: at.toISOString() };
+  const times = new Map(rows.map(({ id, createdAt }) => [id, createdAt]));
+  return messages.map(({ id, message }) => {
+    const createdAt = times.get(id);
+    if (createdAt === undefined) throw new Error('an insert gave no row for one of its messages');
+    return { id: `msg_${id}`, message, status: 'queued', createdAt: createdAt.toISOString() };
   });
 }

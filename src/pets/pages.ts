@@ -12,7 +12,10 @@ export interface PageRequest {
 
 /** What a page is cut from. It may have been found for several requests, so it is not to be changed. */
 export interface FoundPets {
-  /** As many as the page can hold, newest first, and at least one more where there is one. */
+  /**
+   * As many as the page can hold, newest first, and at least one more where there is one. Where it is shared, all get
+   * the same array, by which its JSON is shared, too.
+   */
   readonly pets: readonly Pet[];
   readonly isShared: boolean;
 }
@@ -34,29 +37,33 @@ export function pageQuery({ limit, status, from }: PageRequest) {
         ORDER BY status DESC, id DESC LIMIT ${limit + 1}`;
 }
 
-/** The animals of one of many pages, a column each: as rows they would cost the driver five times as much. */
+/**
+ * The animals of one of many pages, an array for each column: as rows they would cost the driver five times as much.
+ * Text comes as JSON, since pg reads its arrays letter by letter; integers do not, to stay exact.
+ */
 interface PageColumns {
   /** Which of the pages it is, counted from 1. */
   page: number;
   ids: bigint[];
   names: string[];
   categoryIds: bigint[];
-  /** Only where the page is not of one status. */
+  /** Null where the page is of one status, which all of its animals have. */
   statuses: (PetStatus | null)[] | null;
 }
 
 /**
- * `pageQuery` for many pages; one without animals has no row. Inside the limit of each page stands one that is constant:
- * where a limit is not known, the planner expects a tenth of the table, and compiles the statement for that.
+ * `pageQuery` for many pages; one without animals has no row. The planner does not know the length of a page: alone, it
+ * would have it expect a tenth of the table, and compile the statement, which takes longer than to run it. So a constant
+ * limit stands inside. Of the two branches one is empty, which keeps the animals in order for `array_agg`.
  */
 export function manyPagesQuery(pages: readonly PageRequest[]) {
   const statuses = pages.map(({ status }) => status ?? null);
   const beginnings = pages.map(({ from }) => from);
-  const limits = pages.map(({ limit }) => limit + 1);
-  const longest = sql.lit(MAX_LIMIT + 1);
+  const lengths = pages.map(({ limit }) => limit + 1);
+  const maxLength = sql.lit(MAX_LIMIT + 1);
   return sql<PageColumns>`
     SELECT wanted.page::int, found.*
-    FROM unnest(${statuses}::text[], ${beginnings}::bigint[], ${limits}::int[])
+    FROM unnest(${statuses}::text[], ${beginnings}::bigint[], ${lengths}::int[])
       WITH ORDINALITY AS wanted (status, beginning, length, page)
     CROSS JOIN LATERAL (
       SELECT array_agg(id) AS ids, array_to_json(array_agg(name)) AS names,
@@ -66,14 +73,14 @@ export function manyPagesQuery(pages: readonly PageRequest[]) {
         (SELECT * FROM (
            SELECT id, name, category_id, status FROM pets
            WHERE wanted.status IS NULL AND id <= wanted.beginning
-           ORDER BY id DESC LIMIT ${longest}) AS longest
-         LIMIT wanted.length)
+           ORDER BY id DESC LIMIT ${maxLength}) AS longest_page
+         ORDER BY id DESC LIMIT wanted.length)
         UNION ALL
         (SELECT * FROM (
            SELECT id, name, category_id, status FROM pets
            WHERE status >= wanted.status AND (status, id) <= (wanted.status, wanted.beginning)
-           ORDER BY status DESC, id DESC LIMIT ${longest}) AS longest
-         LIMIT wanted.length)
+           ORDER BY status DESC, id DESC LIMIT ${maxLength}) AS longest_page
+         ORDER BY status DESC, id DESC LIMIT wanted.length)
       ) AS pet
     ) AS found
     WHERE found.ids IS NOT NULL`;
@@ -86,40 +93,40 @@ export async function listPets(db: Database, page: PageRequest): Promise<FoundPe
 
 /** Pages that begin at the same animal and have the same status are read once, at the largest limit. */
 export async function listManyPets(db: Database, pages: readonly PageRequest[]): Promise<FoundPets[]> {
-  const stretches = groupByBeginning(pages);
+  const groups = groupByBeginning(pages);
   const found = await selectPages(
     db,
-    stretches.map(({ longest }) => longest),
+    groups.map(({ longest }) => longest),
   );
   const answers: FoundPets[] = [];
-  for (const [index, { callers }] of stretches.entries()) {
-    const shared = { pets: found[index] ?? [], isShared: callers.length > 1 };
-    for (const caller of callers) answers[caller] = shared;
+  for (const [number, { indexes }] of groups.entries()) {
+    const shared = { pets: found[number] ?? [], isShared: indexes.length > 1 };
+    for (const index of indexes) answers[index] = shared;
   }
   return answers;
 }
 
-interface Stretch {
+interface PageGroup {
   /** Of the pages that begin here, the one with the largest limit. */
   longest: PageRequest;
-  /** The indexes of those pages. */
-  callers: number[];
+  /** Which of the requested pages those are. */
+  indexes: number[];
 }
 
-function groupByBeginning(pages: readonly PageRequest[]): Stretch[] {
-  const stretches = new Map<PetStatus | undefined, Map<bigint, Stretch>>();
-  for (const [caller, page] of pages.entries()) {
-    const ofStatus = stretches.get(page.status) ?? new Map<bigint, Stretch>();
-    stretches.set(page.status, ofStatus);
-    const stretch = ofStatus.get(page.from);
-    if (stretch === undefined) {
-      ofStatus.set(page.from, { longest: page, callers: [caller] });
+function groupByBeginning(pages: readonly PageRequest[]): PageGroup[] {
+  const groups = new Map<PetStatus | undefined, Map<bigint, PageGroup>>();
+  for (const [index, page] of pages.entries()) {
+    const ofStatus = groups.get(page.status) ?? new Map<bigint, PageGroup>();
+    groups.set(page.status, ofStatus);
+    const group = ofStatus.get(page.from);
+    if (group === undefined) {
+      ofStatus.set(page.from, { longest: page, indexes: [index] });
     } else {
-      stretch.callers.push(caller);
-      if (page.limit > stretch.longest.limit) stretch.longest = page;
+      group.indexes.push(index);
+      if (page.limit > group.longest.limit) group.longest = page;
     }
   }
-  return [...stretches.values()].flatMap((ofStatus) => [...ofStatus.values()]);
+  return [...groups.values()].flatMap((ofStatus) => [...ofStatus.values()]);
 }
 
 async function selectPages(db: Database, requests: readonly PageRequest[]): Promise<(readonly Pet[])[]> {
@@ -133,9 +140,11 @@ async function selectPages(db: Database, requests: readonly PageRequest[]): Prom
   });
 }
 
-function toPets({ ids, names, categoryIds, statuses }: PageColumns, wanted: PetStatus | undefined): Pet[] {
+function toPets({ ids, names, categoryIds, statuses }: PageColumns, filter: PetStatus | undefined): Pet[] {
   return ids.map((id, row) => {
-    const [name, categoryId, status] = [names[row], categoryIds[row], wanted ?? statuses?.[row]];
+    const name = names[row];
+    const categoryId = categoryIds[row];
+    const status = filter ?? statuses?.[row];
     if (name === undefined || categoryId === undefined || status === undefined) {
       throw new Error('the columns of a page differ in length');
     }

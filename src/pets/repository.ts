@@ -16,19 +16,29 @@ export interface PetRepository {
   create(pet: NewPet): Promise<Pet>;
 }
 
-export function createPetRepository(db: Database): PetRepository {
-  const lists = new Batcher<PageRequest, FoundPets>({
-    one: (page) => listPets(db, page),
-    many: (pages) => listManyPets(db, pages),
-  });
-  const reads = new Batcher<bigint, Pet | undefined>({
-    one: (id) => findPet(db, id),
-    many: (ids) => findManyPets(db, ids),
-  });
-  const creations = new Batcher<NewPet, Pet>({
-    one: (pet) => knowOutcome(createPet(db, pet)),
-    many: (pets) => knowOutcome(createManyPets(db, pets)),
-  });
+/** @param maxWaitMs milliseconds after which a call that still waits for the database is refused */
+export function createPetRepository(db: Database, maxWaitMs: number): PetRepository {
+  const lists = new Batcher<PageRequest, FoundPets>(
+    {
+      one: (page) => listPets(db, page),
+      many: (pages) => listManyPets(db, pages),
+    },
+    maxWaitMs,
+  );
+  const reads = new Batcher<bigint, Pet | undefined>(
+    {
+      one: (id) => findPet(db, id),
+      many: (ids) => findManyPets(db, ids),
+    },
+    maxWaitMs,
+  );
+  const creations = new Batcher<NewPet, Pet>(
+    {
+      one: (pet) => knowOutcome(createPet(db, pet)),
+      many: (pets) => knowOutcome(createManyPets(db, pets)),
+    },
+    maxWaitMs,
+  );
   return {
     list: (page) => lists.call(page),
     find: (id) => reads.call(id),
@@ -49,11 +59,11 @@ async function findManyPets(db: Database, ids: readonly bigint[]): Promise<(Pet 
 }
 
 async function createPet(db: Database, { name, categoryId, status }: NewPet): Promise<Pet> {
-  const row = await db
-    .insertInto('pets')
-    .values({ name, category_id: categoryId, status: status ?? null })
-    .returning(['id', 'name', 'category_id as categoryId', 'status'])
-    .executeTakeFirstOrThrow();
+  const { rows } = await sql<PetRow>`
+    INSERT INTO pets (name, category_id, status) VALUES (${name}, ${categoryId}, ${status ?? null})
+    RETURNING ${petColumns}`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw new Error('an insert gave no row back');
   return toPet(row);
 }
 
