@@ -4,7 +4,8 @@ import { COMPARED_CONNECTIONS, type Results, titleOf, totalCpu, WORKLOAD_TITLES 
 /** Charts without a background, in colours that are readable on a light and on a dark one. */
 
 const WIDTH = 860;
-const TITLE = 'Microseconds of CPU a request, server and PostgreSQL together';
+const COMPARISON_TITLE = 'Microseconds of CPU a request, server and PostgreSQL together';
+const GROWTH_TITLE = 'The animal store as the table grows: microseconds of CPU a request';
 const COLORS = ['#d9480f', '#1c7ed6', '#2b8a3e', '#9c36b5', '#b08800', '#868e96'];
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -47,8 +48,8 @@ export function comparisonChart(results: Results): string {
       `<line class="grid" x1="${scale.at(tick)}" x2="${scale.at(tick)}" y1="${top}" y2="${y}"/>` +
       text(scale.at(tick) - 8, y + 16, `${tick}`, 'axis'),
   );
-  return svg(y + 28, [
-    text(0, 20, TITLE, 'title'),
+  return svg(y + 28, COMPARISON_TITLE, [
+    text(0, 20, COMPARISON_TITLE, 'title'),
     text(
       0,
       42,
@@ -62,33 +63,31 @@ export function comparisonChart(results: Results): string {
 /** CPU a request of the service, by the size of the table, both axes logarithmic. */
 export function growthChart({ growth }: Results): string {
   const LEFT = 50;
-  const RIGHT = 130;
-  const TOP = 70;
+  const RIGHT = 60;
+  const TOP = 90;
   const BOTTOM = 330;
+  const LEGEND_WIDTH = 150;
   const all = growth.flatMap(({ measurements }) => measurements);
   const vertical = logScale(all.map(cpuOf), [BOTTOM, TOP]);
   const horizontal = logScale(
     growth.map(({ rows }) => rows),
     [LEFT, WIDTH - RIGHT],
   );
-  const lines = [...Map.groupBy(all, ({ workload }) => workload).keys()].map((workload, index) => {
+  const workloads = [...new Set(all.map(({ workload }) => workload))];
+  const lines = workloads.flatMap((workload, index) => {
     const color = COLORS[index] ?? 'gray';
     const points = growth.flatMap(({ rows, measurements }) =>
       measurements
         .filter((each) => each.workload === workload)
-        .map((each) => ({
-          x: horizontal.at(rows),
-          y: vertical.at(cpuOf(each)),
-          label: cpuOf(each).toFixed(0),
-        })),
+        .map((each) => ({ x: horizontal.at(rows), y: vertical.at(cpuOf(each)) })),
     );
-    const last = points.at(-1) ?? { x: 0, y: 0 };
+    const legendAt = LEFT + index * LEGEND_WIDTH;
     return [
+      `<circle cx="${legendAt}" cy="62" r="5" fill="${color}"/>`,
+      text(legendAt + 12, 66, WORKLOAD_TITLES[workload] ?? workload),
       `<polyline fill="none" stroke="${color}" stroke-width="2" points="${points.map(({ x, y }) => `${x},${y}`).join(' ')}"/>`,
       ...points.map(({ x, y }) => `<circle cx="${x}" cy="${y}" r="4" fill="${color}"/>`),
-      ...points.map(({ x, y, label }) => text(x + 6, y - 6, label, 'axis')),
-      text(last.x + 40, last.y + 4, WORKLOAD_TITLES[workload] ?? workload),
-    ].join('');
+    ];
   });
   const grid = [
     ...vertical.ticks.map(
@@ -100,8 +99,8 @@ export function growthChart({ growth }: Results): string {
       text(horizontal.at(rows) - 20, BOTTOM + 20, rows.toLocaleString('en'), 'axis'),
     ),
   ];
-  return svg(BOTTOM + 34, [
-    text(0, 20, 'The same, of the animal store, as the table grows', 'title'),
+  return svg(BOTTOM + 34, GROWTH_TITLE, [
+    text(0, 20, GROWTH_TITLE, 'title'),
     text(0, 42, `${COMPARED_CONNECTIONS} connections, by the number of animals; both axes logarithmic`),
     ...grid,
     ...lines,
@@ -129,8 +128,9 @@ function text(x: number, y: number, content: string, style?: string): string {
   return `<text x="${x}" y="${y}"${style === undefined ? '' : ` class="${style}"`}>${content}</text>`;
 }
 
-function svg(height: number, parts: readonly string[]): string {
+function svg(height: number, title: string, parts: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}">
+<title>${title}</title>
 <style>${STYLE}
 </style>
 ${parts.join('\n')}

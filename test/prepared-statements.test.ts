@@ -106,6 +106,19 @@ describe('with DATABASE_PREPARED_STATEMENTS=on', () => {
     expect((await divide(3)).rows).toEqual([{ result: 4 }]);
   });
 
+  test.each([
+    ['a connection that lost what was prepared on it', 'DEALLOCATE ALL'],
+    ['a plan that a migration has outdated', 'ALTER TABLE api_keys ALTER COLUMN hint TYPE varchar(100)'],
+  ])('%s costs one request a 503, and is replaced', async (_what, change) => {
+    const service = await startService({ config: { databasePoolSize: 1 } });
+    started.push({ end: () => service.stop() });
+    expect((await service.request('/v1/pets')).status).toBe(200);
+    await service.db.executeQuery(CompiledQuery.raw(change));
+    const { status, json } = await service.request('/v1/pets', { body: { name: 'a', categoryId: 1 } });
+    expect([status, json]).toEqual([503, expect.objectContaining({ code: 'unavailable' })]);
+    expect((await service.request('/v1/pets')).text).toBe('[]');
+  });
+
   test('a script of several statements runs, without a name', async () => {
     const db = openPool(await createDatabase());
     await db.connection().execute(async (connection) => {
