@@ -18,8 +18,9 @@ interface PoolClient {
 }
 
 /**
- * A connection of the pool, as Kysely uses it. It prepares statements by name, so that PostgreSQL parses and plans each
- * text once a connection, and it does not go back to the pool once it broke, or fell silent in the middle of a statement.
+ * A connection of the pool, as Kysely uses it. It prepares statements by name, so that PostgreSQL parses each text once
+ * a connection. It does not go back to the pool once it broke, fell silent in the middle of a statement, or lost what
+ * was prepared on it.
  */
 export class PoolConnection implements PostgresPoolClient {
   readonly #client: PoolClient;
