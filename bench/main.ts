@@ -26,7 +26,7 @@ const QUICK: Plan = {
   connections: [1, 64],
   rounds: 1,
   milliseconds: 400,
-  warmUpMilliseconds: 500,
+  warmUpMilliseconds: 800,
   growthRows: [10_000, 100_000],
 };
 

@@ -41,7 +41,7 @@ export function markdownReport(results: Results): string {
   const { machine, versions } = results;
   return `# Benchmark
 
-${results.isQuick ? 'A quick run' : 'A run'} of \`npm run bench\` at ${results.measuredAt} on ${machine.cores} cores of ${machine.processor}, with Node ${versions.node} and
+${results.isQuick ? 'A quick run, with little warm-up, for a first impression,' : 'A run'} of \`npm run bench\` at ${results.measuredAt} on ${machine.cores} cores of ${machine.processor}, with Node ${versions.node} and
 PostgreSQL ${versions.postgres}, on a table that begins with ${results.rows.toLocaleString('en')} animals. The animal store runs as \`npm start\` starts it, with
 its log, its metrics and its request ids; the others write no log, and run on the defaults of Node or Go.
 
