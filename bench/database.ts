@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { pino } from 'pino';
 import { loadConfig } from '../src/config.ts';
@@ -8,6 +7,7 @@ import { codeOf } from '../src/db/errors.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { startTemporaryPostgres } from '../src/dev/postgres/temporary.ts';
 import { createKey } from '../src/keys/commands.ts';
+import { parentOf } from './processes.ts';
 import { showProgress } from './progress.ts';
 import { seed } from './seed.ts';
 
@@ -59,7 +59,7 @@ async function serverAt(url: string, stop: () => Promise<void>): Promise<Databas
     if (backend === undefined) throw new Error('SELECT without FROM gives one row');
     return {
       version: backend.version,
-      pid: LOCAL_HOSTS.has(new URL(url).hostname) ? parentOf(backend.pid) : undefined,
+      pid: LOCAL_HOSTS.has(new URL(url).hostname) ? parentOf(backend.pid, 'postgres') : undefined,
       createDatabase: (count) => createDatabase(admin, url, count),
       stop: async () => {
         await admin.destroy();
@@ -125,12 +125,4 @@ function connect(url: string): Database {
       limitStatements: false,
     },
   );
-}
-
-/** The parent of a process of this machine, if it is PostgreSQL's. */
-function parentOf(pid: number): number | undefined {
-  const file = `/proc/${pid}/stat`;
-  if (!existsSync(file)) return undefined;
-  const [, name, parent] = /^\d+ \((.*)\) . (\d+)/s.exec(readFileSync(file, 'utf8')) ?? [];
-  return name === 'postgres' ? Number(parent) : undefined;
 }

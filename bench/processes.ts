@@ -36,7 +36,14 @@ function ownCpuTime(pid: number): number {
   return nanoseconds.reduce((sum, each) => sum + each, 0) / 1000;
 }
 
+/** The parent of a process, if there is a process of that name. */
+export function parentOf(pid: number, name: string): number | undefined {
+  const stat = readStat(pid);
+  return stat?.name === name ? stat.parent : undefined;
+}
+
 interface Stat {
+  name: string;
   parent: number;
   /** Microseconds that children used which have ended. */
   endedChildren: number;
@@ -46,9 +53,11 @@ interface Stat {
 function readStat(pid: number): Stat | undefined {
   const text = read(`/proc/${pid}/stat`);
   if (text === '') return undefined;
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const nameEnd = text.lastIndexOf(')');
+  const name = text.slice(text.indexOf('(') + 1, nameEnd);
+  const fields = text.slice(nameEnd + 2).split(' ');
   const field = (number: number) => Number(fields[number - 3]);
-  return { parent: field(4), endedChildren: (field(16) + field(17)) * MICROSECONDS_PER_TICK };
+  return { name, parent: field(4), endedChildren: (field(16) + field(17)) * MICROSECONDS_PER_TICK };
 }
 
 /** The entries whose names are numbers. */

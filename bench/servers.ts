@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
+import { findFreePort } from '../src/dev/postgres/postmaster.ts';
 
-/** The ids of this service, and of the least that a server in JavaScript can do. */
+/** The ids of this service, and of the floor: one constant page without a key, the least that such a server can do. */
 export const SERVICE = 'animal-store';
 export const FLOOR = 'floor';
 
@@ -23,8 +23,6 @@ export interface Target {
   readonly title: string;
   /** Run by `/bin/sh` in the root folder of the project. */
   readonly command: string;
-  /** The floor knows one constant page, and no key. */
-  readonly isFloor?: boolean;
 }
 
 export interface RunningTarget extends Target {
@@ -46,7 +44,7 @@ export function prepareTargets(folder: string): Target[] {
     { id: 'fastify-kysely', title: 'Fastify + Kysely', command: peer('fastify-kysely.ts') },
     { id: 'express-drizzle', title: 'Express + zod + Drizzle', command: peer('express-drizzle.ts') },
     { id: 'express-sequelize', title: 'Express + zod + Sequelize', command: peer('express-sequelize.ts') },
-    { id: FLOOR, title: 'Fastify, a constant answer', command: peer('fastify-constant.ts'), isFloor: true },
+    { id: FLOOR, title: 'Fastify, a constant answer', command: peer('fastify-constant.ts') },
   ];
   return buildGoPeer(folder) ? targets : targets.filter(({ id }) => id !== 'go-pgx');
 }
@@ -81,7 +79,7 @@ export async function startTarget(
   target: Target,
   { url, key }: { url: string; key: string },
 ): Promise<RunningTarget> {
-  const port = await freePort();
+  const port = await findFreePort(0);
   const settings = { DATABASE_URL: url, PORT: `${port}`, OPS_PORT: '0', NODE_ENV: 'production' };
   const child = spawn('/bin/sh', ['-c', target.command], {
     cwd: ROOT,
@@ -130,13 +128,4 @@ async function waitUntilAnswering(
 
 function isAlive({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode === null && signalCode === null;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  if (address === null || typeof address === 'string') throw new Error('a TCP server has a port');
-  return address.port;
 }

@@ -3,7 +3,7 @@ import { type Measurement, Meter } from './measure.ts';
 import { peakMemory } from './processes.ts';
 import { showProgress } from './progress.ts';
 import { COMPARED_CONNECTIONS, type Growth, type Results } from './report.ts';
-import { type RunningTarget, SERVICE, startTarget, type Target } from './servers.ts';
+import { FLOOR, type RunningTarget, SERVICE, startTarget, type Target } from './servers.ts';
 import { type Workload, workloads } from './workloads.ts';
 
 const COMMIT_DELAY_MS = 5;
@@ -75,7 +75,7 @@ export class Stages {
       return null;
     }
     const { create } = workloads(database.key, database.rows);
-    const withDatabase = this.#targets.filter(({ isFloor }) => !isFloor);
+    const withDatabase = this.#targets.filter(({ id }) => id !== FLOOR);
     const measurements = await this.#whileRunning(withDatabase, database, async (running) => {
       await this.#warmUp(running, { create }, database);
       return this.#takeTurns('slow commits', meters(running, { create }, this.#plan.connections), database);
@@ -163,7 +163,7 @@ function meters(running: readonly RunningTarget[], loads: Loads, connections: re
   return connections.flatMap((count) =>
     Object.entries(loads).flatMap(([workload, next]) =>
       running
-        .filter(({ isFloor }) => !isFloor || workload === 'frontPage')
+        .filter(({ id }) => id !== FLOOR || workload === 'frontPage')
         .map((target) => new Meter({ target, workload, connections: count, next })),
     ),
   );

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto';
 import { encodeCursor } from '../src/pets/cursor.ts';
+import { DEFAULT_LIMIT, MAX_LIMIT } from '../src/pets/schemas.ts';
 import type { Exchange } from './load.ts';
 import { type SeededPet, STATUSES, seededPet } from './seed.ts';
 
 /** Makes one request after the other. */
 export type Workload = () => Exchange;
 
-const MAX_LIMIT = 100;
 const READS_OF_TEN = 8;
 const THOROUGH_CHECK_EVERY = 16;
 
@@ -16,7 +16,7 @@ export function workloads(key: string, rows: number) {
   const frontPage = (): Exchange => ({
     request: requests.get('/v1/pets'),
     adds: false,
-    check: pageCheck({ limit: 20 }),
+    check: pageCheck({ limit: DEFAULT_LIMIT }),
   });
 
   /** Deep enough in the table that the page is full. */

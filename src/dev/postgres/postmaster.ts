@@ -59,7 +59,8 @@ export async function choosePort(portFile: string): Promise<number> {
   }
 }
 
-function findFreePort(wanted: number): Promise<number> {
+/** @param wanted 0 for any port; rejects where another one is taken */
+export function findFreePort(wanted: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = net.createServer().once('error', reject);
     server.listen(wanted, '127.0.0.1', () => {
