@@ -1,6 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, {
   type FastifyBaseLogger,
+  type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
   LogController,
@@ -9,18 +10,21 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Database } from './db/database.ts';
+import { timeLimits } from './db/time-limits.ts';
 import { logRequest } from './http/access-log.ts';
 import { requireKey } from './http/authentication.ts';
+import { answerInTurn, limitConnections } from './http/connections.ts';
 import { allowOrigins } from './http/cors.ts';
 import type { Clock } from './http/deprecation.ts';
-import { endConnectionsWhileDraining } from './http/draining.ts';
-import { BODY_LIMIT_BYTES, sendError } from './http/errors.ts';
+import { drainBeforeClose } from './http/draining.ts';
+import { BODY_LIMIT_BYTES, SECURITY_HEADERS, sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
 import { createRequestMeter } from './http/metrics.ts';
 import { documentRoutes, ErrorComponent } from './http/openapi.ts';
-import { answerParserErrors, handleParserError } from './http/parser-errors.ts';
+import { handleParserError, refuseConnect } from './http/parser-errors.ts';
 import { enforceProtocol } from './http/protocol.ts';
+import { limitRate } from './http/rate-limit.ts';
 import { requestIdOf } from './http/request-id.ts';
 import { refuseUnrouted } from './http/routing.ts';
 import { validatorCompiler } from './http/validation.ts';
@@ -61,6 +65,7 @@ export async function buildApp(options: AppOptions) {
     genReqId: ({ headers }) => requestIdOf(headers),
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: config.requestTimeoutMs,
+    connectionTimeout: config.requestTimeoutMs + config.requestDeadlineMs, // for one on which nothing moves
     routerOptions: { maxParamLength: Number.MAX_SAFE_INTEGER }, // the size of the head is limited as a whole
     http: {
       headersTimeout: config.requestTimeoutMs,
@@ -79,43 +84,59 @@ export async function buildApp(options: AppOptions) {
   app.setErrorHandler(sendError);
   app.setValidatorCompiler(validatorCompiler(components));
   acceptOnlyJson(app);
-  app.decorateRequest('apiKey', null);
+  app.decorateRequest('apiKey', null).decorateRequest('timeLeftMs', 0);
 
-  // To arrive whole; to wait for the look-up of its key, and for that to end; the same for its own statement.
-  endConnectionsWhileDraining(app, config.requestTimeoutMs + 4 * config.databaseTimeoutMs);
-  answerParserErrors(app);
+  const isDraining = drainBeforeClose(app, {
+    pauseMs: config.shutdownPauseMs,
+    deadlineMs: config.requestTimeoutMs + config.requestDeadlineMs,
+  });
+  refuseConnect(app);
   app.addHook('onRequest', (request, reply, next) => {
-    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });
+    reply.headers({ ...SECURITY_HEADERS, 'x-request-id': request.id });
     next();
   });
   app.addHook('onResponse', (request, reply, next) => {
     recordRequest(request, reply);
     next();
   });
+  answerInTurn(app);
   if (config.corsOrigins.length > 0) allowOrigins(app, config.corsOrigins);
   refuseUnrouted(app);
   enforceProtocol(app);
 
   await documentRoutes(app, components);
-  registerHealth(app, db);
+  registerHealth(app, db, isDraining);
 
   const lastUsed = new LastUsedRecorder((keyIds) => touchKeys(db, keyIds), logger);
   app.addHook('onClose', () => lastUsed.flush());
 
-  const findActiveKey = createKeyLookup(db, config.databaseTimeoutMs);
-  const pets = createPetRepository(db, config.databaseTimeoutMs);
-  const messages = createMessageRepository(db, config.databaseTimeoutMs);
+  const pets = createPetRepository(db);
+  const messages = createMessageRepository(db);
+  const authentication = {
+    findActiveKey: createKeyLookup(db),
+    lastUsed,
+    startMs: timeLimits(config.requestDeadlineMs).start,
+  };
+
+  const refuseSurplus = limitConnections(app, config.maxConnections);
+  const { rateLimitPerMinute } = config;
+  const refuseTooMany = rateLimitPerMinute > 0 ? await limitRate(app, rateLimitPerMinute) : undefined;
+  const guard = (scope: FastifyInstance) => {
+    scope.addHook('onRequest', refuseSurplus);
+    requireKey(scope, authentication);
+    if (refuseTooMany !== undefined) scope.addHook('onRequest', refuseTooMany);
+  };
 
   await app.register(
     async (v1) => {
-      requireKey(v1, findActiveKey, lastUsed);
+      guard(v1);
       await v1.register(petRoutes, { pets, clock });
     },
     { prefix: '/v1' },
   );
   await app.register(
     async (quickstart) => {
-      requireKey(quickstart, findActiveKey, lastUsed);
+      guard(quickstart);
       await quickstart.register(messageRoutes, { messages });
     },
     { prefix: '/quickstart' },

@@ -11,15 +11,23 @@ export type KeyEnvironment = (typeof KEY_ENVIRONMENTS)[number];
 export interface Config {
   readonly databaseUrl: string;
   readonly databasePoolSize: number;
-  /** Milliseconds that getting a connection, or one statement, may take. */
-  readonly databaseTimeoutMs: number;
   /** Off for poolers that cannot keep them, such as PgBouncer before 1.21 in transaction mode. */
   readonly databasePreparedStatements: boolean;
   readonly host: string;
   readonly port: number;
   readonly opsPort: number;
+  /** Connections of clients that are served at the same time. */
+  readonly maxConnections: number;
   /** Milliseconds that a client has to send a whole request. */
   readonly requestTimeoutMs: number;
+  /** Milliseconds that the service has to answer one; the time in which it is sent does not count. */
+  readonly requestDeadlineMs: number;
+  /** Requests that a key may make in a minute, by this process; 0 for any number. */
+  readonly rateLimitPerMinute: number;
+  /** Milliseconds from the signal to stop until no more connections are taken: for load balancers to notice. */
+  readonly shutdownPauseMs: number;
+  /** Milliseconds from the signal to stop until the process ends, come what may. */
+  readonly shutdownTimeoutMs: number;
   readonly logLevel: LogLevel;
   readonly keyEnvironment: KeyEnvironment;
   /** Origins whose pages may call the service; none switches CORS off. */
@@ -62,12 +70,16 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       '',
     ),
     databasePoolSize: integer('DATABASE_POOL_SIZE', 1, 1000, 10),
-    databaseTimeoutMs: integer('DATABASE_TIMEOUT_MS', 100, 600_000, 5000),
     databasePreparedStatements: oneOf('DATABASE_PREPARED_STATEMENTS', SWITCHES, 'on') === 'on',
     host: read('HOST', 'a host name or an IP address', hostName, '127.0.0.1'),
     port: integer('PORT', 0, 65_535, 3000),
     opsPort: integer('OPS_PORT', 0, 65_535, 9464),
+    maxConnections: integer('MAX_CONNECTIONS', 1, 1_000_000, 5000),
     requestTimeoutMs: integer('REQUEST_TIMEOUT_MS', 100, 600_000, 10_000),
+    requestDeadlineMs: integer('REQUEST_DEADLINE_MS', 100, 600_000, 5000),
+    rateLimitPerMinute: integer('RATE_LIMIT_PER_MINUTE', 0, 100_000_000, 0),
+    shutdownPauseMs: integer('SHUTDOWN_PAUSE_MS', 0, 600_000, 1000),
+    shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', 100, 3_600_000, 25_000),
     logLevel: oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
     keyEnvironment: oneOf('KEY_ENVIRONMENT', KEY_ENVIRONMENTS, 'live'),
     corsOrigins: read(

@@ -17,11 +17,17 @@ try {
     if (stoppingSince === undefined) {
       stoppingSince = performance.now();
       logger.info({ signal }, 'stopping');
+      setTimeout(giveUp, config.shutdownTimeoutMs).unref();
       await server.stop();
       logger.info('stopped');
+      process.exit(0); // connections to a database that stands still would keep the process alive
     } else if (performance.now() - stoppingSince > REPEATED_SIGNAL_MS) {
       process.exit(1);
     }
+  };
+  const giveUp = () => {
+    logger.error('not stopped in time: requests under way are broken off');
+    process.exit(1);
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal);
 } catch (error) {

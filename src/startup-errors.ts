@@ -15,8 +15,8 @@ export function describeStartupError(error: unknown): string {
     return message;
   }
   if (error instanceof ListenError) return `cannot listen (${message}): check HOST and ${error.portSetting}`;
-  if (isUnavailable(error)) return `the database of DATABASE_URL cannot be reached: ${message}`;
   const isRefused = REFUSED_BY_DATABASE.test(codeOf(error)) || message.includes('does not support SSL');
   if (isRefused) return `the database of DATABASE_URL refuses: ${message}`;
+  if (isUnavailable(error)) return `the database of DATABASE_URL cannot be reached: ${message}`;
   return `unexpected error: ${message}`;
 }

@@ -6,8 +6,8 @@ import { NotSent } from '../src/db/errors.ts';
 
 const MOST_CALLS = 256;
 const MOST_WAITING = 4096;
-/** Long enough that no call is refused for it where a test does not mean to. */
-const MAX_WAIT_MS = 60_000;
+/** So late that no call is refused for it where a test does not mean to. */
+const IN_TIME = Number.POSITIVE_INFINITY;
 /** Turns of the event loop after which everything in a simulation has come to its end. */
 const MOST_TURNS = 20_000;
 
@@ -117,7 +117,7 @@ interface Asked {
 /** Makes a call, and notes what comes of it. */
 function ask(batcher: Batcher<Call, Answer>, simulation: Simulation, call: Call): Asked {
   const asked: Asked = { call, cameInAt: simulation.now() };
-  batcher.call(call).then(
+  batcher.call(call, IN_TIME).then(
     (answer) => {
       asked.outcome = { answer };
     },
@@ -145,7 +145,7 @@ interface Arrival {
 /** Has calls come in as told, and waits for all of them. */
 async function simulate(arrivals: readonly Arrival[], behaviours: readonly Behaviour[]) {
   const simulation = new Simulation(behaviours);
-  const batcher = new Batcher<Call, Answer>(simulation, MAX_WAIT_MS);
+  const batcher = new Batcher<Call, Answer>(simulation);
   const asked: Asked[] = [];
   for (const { calls, next } of arrivals) {
     for (const call of calls) asked.push(ask(batcher, simulation, { id: asked.length, ...call }));
@@ -299,7 +299,7 @@ async function askWhileBusy(
   after: readonly Behaviour[] = [],
 ) {
   const simulation = new Simulation([{ turns, fate: 'well' }, { turns: 1, fate }, ...after]);
-  const batcher = new Batcher<Call, Answer>(simulation, MAX_WAIT_MS);
+  const batcher = new Batcher<Call, Answer>(simulation);
   ask(batcher, simulation, { id: -1 });
   while (simulation.statements.length === 0) await turn();
   const asked = calls.map((call, id) => ask(batcher, simulation, { id, ...call }));
@@ -361,25 +361,22 @@ test('a statement that throws at once fails its calls, and the next ones are ans
   const refuse = () => {
     if (isBroken) throw new TypeError('broken');
   };
-  const batcher = new Batcher<number, number>(
-    {
-      one: (call) => {
-        refuse();
-        return Promise.resolve(call);
-      },
-      many: (calls) => {
-        refuse();
-        return Promise.resolve(calls);
-      },
+  const batcher = new Batcher<number, number>({
+    one: (call) => {
+      refuse();
+      return Promise.resolve(call);
     },
-    MAX_WAIT_MS,
-  );
-  const outcomes = await Promise.allSettled([1, 2, 3].map((call) => batcher.call(call)));
+    many: (calls) => {
+      refuse();
+      return Promise.resolve(calls);
+    },
+  });
+  const outcomes = await Promise.allSettled([1, 2, 3].map((call) => batcher.call(call, IN_TIME)));
   expect(outcomes.map(({ status }) => status)).toEqual(Array(3).fill('rejected'));
-  await expect(batcher.call(4)).rejects.toThrow('broken');
+  await expect(batcher.call(4, IN_TIME)).rejects.toThrow('broken');
   isBroken = false;
-  expect(await Promise.all([5, 6].map((call) => batcher.call(call)))).toEqual([5, 6]);
-  expect(await batcher.call(7)).toBe(7);
+  expect(await Promise.all([5, 6].map((call) => batcher.call(call, IN_TIME)))).toEqual([5, 6]);
+  expect(await batcher.call(7, IN_TIME)).toBe(7);
 });
 
 test('more than 4096 calls that wait are refused at once; those that wait are answered, and later ones too', async () => {
@@ -393,30 +390,30 @@ test('more than 4096 calls that wait are refused at once; those that wait are an
   expect(asked.map(({ outcome }) => outcome)).toEqual(asked.map((_, id) => ({ answer: { to: id } })));
   const full = Array(MOST_WAITING / MOST_CALLS).fill(['many', MOST_CALLS]);
   expect(shapes(simulation)).toEqual([['one', 1], ...full]);
-  expect(await batcher.call({ id: -3 })).toEqual({ to: -3 });
+  expect(await batcher.call({ id: -3 }, IN_TIME)).toEqual({ to: -3 });
 });
 
-test('a call that has waited longer than it may is refused and not sent, and those after it are answered', async () => {
+test('a call whose statement did not begin in time is refused and not sent, and those after it are answered', async () => {
   const sent: number[] = [];
-  const batcher = new Batcher<number, number>(
-    {
-      one: async (call) => {
-        sent.push(call);
-        if (call === 1) await sleep(60);
-        return call;
-      },
-      many: async (calls) => {
-        sent.push(...calls);
-        return calls;
-      },
+  const batcher = new Batcher<number, number>({
+    one: async (call) => {
+      sent.push(call);
+      if (call === 1) await sleep(60);
+      return call;
     },
-    30,
-  );
-  const slow = batcher.call(1);
+    many: async (calls) => {
+      sent.push(...calls);
+      return calls;
+    },
+  });
+  const slow = batcher.call(1, IN_TIME);
   await sleep(5);
-  const late = Promise.allSettled([2, 3].map((call) => batcher.call(call)));
-  await sleep(40);
-  const inTime = batcher.call(4);
+  const soon = performance.now() + 30;
+  const late = Promise.allSettled([2, 3].map((call) => batcher.call(call, soon)));
+  const tooLate = batcher.call(5, performance.now() - 1);
+  await expect(tooLate).rejects.toThrow(NotSent);
+  expect(sent).toEqual([1]); // refused at once, while the statement before it is under way
+  const inTime = batcher.call(4, IN_TIME);
   expect((await late).map((outcome) => outcome.status === 'rejected' && outcome.reason)).toEqual(
     Array(2).fill(expect.any(NotSent)),
   );

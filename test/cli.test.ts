@@ -245,13 +245,16 @@ describe('usage and errors', () => {
     const env = { DATABASE_URL: await createDatabase('empty') };
     const refused = await npm('keys', ['list'], env);
     expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('run "npm run migrate"') });
-    expect(await npm('migrate', [], env)).toMatchObject({ exitCode: 0, stdout: 'Migrated: 0001_initial.\n' });
+    expect(await npm('migrate', [], env)).toMatchObject({
+      exitCode: 0,
+      stdout: 'Migrated: 0001_initial, 0002_idempotency_keys.\n',
+    });
     expect(await npm('migrate', [], env)).toMatchObject({ exitCode: 0, stdout: 'The schema is current.\n' });
     expect((await npm('keys', ['list', '--json'], env)).stdout).toBe('[]\n');
   });
 
   test('migrate waits for another that is at it, longer than a statement may take', async () => {
-    const env = { DATABASE_URL: await createDatabase('empty'), DATABASE_TIMEOUT_MS: '300' };
+    const env = { DATABASE_URL: await createDatabase('empty'), REQUEST_DEADLINE_MS: '1000' };
     const other = connect(env.DATABASE_URL);
     const migrating = other.transaction().execute(async (transaction) => {
       await sql`SELECT pg_advisory_xact_lock(3853314791062309107)`.execute(transaction); // Kysely's migration lock
@@ -260,7 +263,10 @@ describe('usage and errors', () => {
       return { outcome };
     });
     const { outcome } = await migrating;
-    expect(await outcome).toMatchObject({ exitCode: 0, stdout: 'Migrated: 0001_initial.\n' });
+    expect(await outcome).toMatchObject({
+      exitCode: 0,
+      stdout: 'Migrated: 0001_initial, 0002_idempotency_keys.\n',
+    });
     await other.destroy();
   });
 

@@ -12,7 +12,7 @@ let service: Service;
 afterEach(() => service.stop());
 
 const startImpatient = (options: ServiceOptions = {}) =>
-  startService({ ...options, config: { databaseTimeoutMs: 600, databasePoolSize: 3 } });
+  startService({ ...options, config: { requestDeadlineMs: 2000, databasePoolSize: 3 } });
 const add = (name: string) => service.request('/v1/pets', { body: { name, categoryId: 1 } });
 const countPets = async (name: string) => {
   const { count } = await service.db

@@ -218,6 +218,8 @@ describe('every error is {code, message, status} as application/json, with x-req
       'operation_removed',
       'unavailable',
       'outcome_unknown',
+      'idempotency_key_reused',
+      'rate_limited',
     ];
     const produced = [...cases.map(([, , code]) => code), ...elsewhere];
     expect([...new Set(produced)].sort()).toEqual(Object.keys(ERROR_STATUS).sort());
@@ -429,7 +431,7 @@ describe('closing', () => {
   });
 
   test('clients that never finish their request do not hold it up for longer than the time-outs', async () => {
-    const config = { requestTimeoutMs: 800, databaseTimeoutMs: 100 };
+    const config = { requestTimeoutMs: 800, requestDeadlineMs: 400 };
     const closing = await startService({ config });
     const connections = ['GET /v1', `POST /v1/pets HTTP/1.1\r\n${HOST}Content-Length: 9\r\n\r\n{`].map(
       (bytes) => {

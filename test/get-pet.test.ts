@@ -71,7 +71,7 @@ describe('GET /v1/pets/{petId} gets an animal', () => {
   test('announces its end also where the service fails', async () => {
     const impatient = await startService({
       databaseUrl: service.databaseUrl,
-      config: { databaseTimeoutMs: 200 },
+      config: { requestDeadlineMs: 1000 },
     });
     const unlock = await lockTable(service.databaseUrl, 'pets');
     const answer = await impatient.request(`/v1/pets/${petId}`);

@@ -4,6 +4,8 @@ import type { Database } from '../src/db/database.ts';
 import { migrate, SchemaMismatch, verifySchema } from '../src/db/migrate.ts';
 import { connect, createDatabase } from './support/database.ts';
 
+const MIGRATIONS = ['0001_initial', '0002_idempotency_keys'];
+
 const opened: Database[] = [];
 afterEach(() => Promise.all(opened.splice(0).map((db) => db.destroy())));
 
@@ -16,9 +18,9 @@ function open(url: string): Database {
 test('migrating an empty database makes the schema current, and again does nothing', async () => {
   const db = open(await createDatabase('empty'));
   await expect(verifySchema(db)).rejects.toThrow(
-    /not current \(0001_initial pending\): run "npm run migrate"/,
+    /not current \(0001_initial, .*pending\): run "npm run migrate"/,
   );
-  expect(await migrate(db)).toEqual(['0001_initial']);
+  expect(await migrate(db)).toEqual(MIGRATIONS);
   await verifySchema(db);
   expect(await migrate(db)).toEqual([]);
 });
@@ -26,7 +28,7 @@ test('migrating an empty database makes the schema current, and again does nothi
 test('several may migrate at once: one does, the others wait', async () => {
   const url = await createDatabase('empty');
   const done = await Promise.all(Array.from({ length: 4 }, () => migrate(open(url))));
-  expect(done.flat()).toEqual(['0001_initial']);
+  expect(done.flat()).toEqual(MIGRATIONS);
 });
 
 test('a migration that fails leaves nothing behind', async () => {
@@ -56,7 +58,7 @@ test('audit rows cannot be changed or deleted by the role that serves', async ()
   const role = `owner_${Math.random().toString(36).slice(2)}`;
   await sql`CREATE ROLE ${sql.id(role)}`.execute(owner);
   await sql`GRANT ALL ON SCHEMA public TO ${sql.id(role)}`.execute(owner);
-  await sql`DROP TABLE audit_events, api_keys, accounts, messages, pets, kysely_migration, kysely_migration_lock`.execute(
+  await sql`DROP TABLE audit_events, api_keys, accounts, idempotency_keys, messages, pets, kysely_migration, kysely_migration_lock`.execute(
     owner,
   );
   await owner.connection().execute(async (connection) => {

@@ -12,7 +12,9 @@ afterEach(() => Promise.all(running.splice(0).map(killGroup)));
 
 /** `npm start`, as production runs it. */
 function npmStart(env: Record<string, string>): Running {
-  const server = start('npm', ['start', '--silent'], { env: { PORT: '0', OPS_PORT: '0', ...env } });
+  const server = start('npm', ['start', '--silent'], {
+    env: { PORT: '0', OPS_PORT: '0', SHUTDOWN_PAUSE_MS: '0', ...env },
+  });
   running.push(server);
   return server;
 }
@@ -191,7 +193,7 @@ describe('npm start refuses with one clear line and exit code 1', () => {
     const { server: silent, port } = await listenOnFreePort();
     const line = await refusal({
       DATABASE_URL: `postgres://u@127.0.0.1:${port}/x`,
-      DATABASE_TIMEOUT_MS: '500',
+      REQUEST_DEADLINE_MS: '2000',
     });
     expect(line).toMatch(/cannot be reached: .*timeout/);
     silent.close();

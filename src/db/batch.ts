@@ -16,8 +16,7 @@ export interface Statements<Call, Result> {
 
 interface Waiting<Call, Result> {
   call: Call;
-  /** On the clock of `performance.now()`, in milliseconds. */
-  since: number;
+  startBy: number;
   resolve(result: Result): void;
   reject(error: unknown): void;
 }
@@ -33,23 +32,24 @@ interface Waiting<Call, Result> {
  */
 export class Batcher<Call, Result> {
   readonly #statements: Statements<Call, Result>;
-  readonly #maxWaitMs: number;
   #waiting: Waiting<Call, Result>[] = [];
   #isRunning = false;
 
-  /** @param maxWaitMs milliseconds after which a call that still waits is refused */
-  constructor(statements: Statements<Call, Result>, maxWaitMs: number) {
+  constructor(statements: Statements<Call, Result>) {
     this.#statements = statements;
-    this.#maxWaitMs = maxWaitMs;
   }
 
-  /** @throws NotSent where too many calls wait already, or this one waited for too long; else what the statement throws */
-  call(call: Call): Promise<Result> {
+  /**
+   * @param startBy when its statement must have begun, on the clock of `performance.now()`: later there is no time for it
+   * @throws NotSent where too many calls wait already, or this one waited for too long; else what the statement throws
+   */
+  call(call: Call, startBy: number): Promise<Result> {
     if (this.#waiting.length >= MAX_WAITING) {
       return Promise.reject(new NotSent('too many calls wait for the database'));
     }
+    if (isPast(startBy)) return Promise.reject(tooLate());
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ call, since: performance.now(), resolve, reject });
+      this.#waiting.push({ call, startBy, resolve, reject });
       if (!this.#isRunning) void this.#run();
     });
   }
@@ -65,10 +65,9 @@ export class Batcher<Call, Result> {
   }
 
   #refuseLate(batch: readonly Waiting<Call, Result>[]): readonly Waiting<Call, Result>[] {
-    const earliest = performance.now() - this.#maxWaitMs;
-    return batch.filter(({ since, reject }) => {
-      const isLate = since < earliest;
-      if (isLate) reject(new NotSent('the call waited too long for the database'));
+    return batch.filter(({ startBy, reject }) => {
+      const isLate = isPast(startBy);
+      if (isLate) reject(tooLate());
       return !isLate;
     });
   }
@@ -88,17 +87,19 @@ export class Batcher<Call, Result> {
 
   /** Stops sending where a statement fails by more than its data: the next ones would, too, each after a time-out. */
   async #answerEach(batch: readonly Waiting<Call, Result>[]): Promise<void> {
-    let cause: unknown;
-    for (const { call, resolve, reject } of batch) {
-      if (cause !== undefined) {
-        reject(new NotSent('the statement before it failed', { cause }));
-        continue;
-      }
-      try {
-        resolve(await this.#statements.one(call));
-      } catch (error) {
-        reject(error);
-        if (!isDataError(error)) cause = error;
+    let failure: unknown;
+    for (const { call, startBy, resolve, reject } of batch) {
+      if (failure !== undefined) {
+        reject(new NotSent('the statement before it failed', { cause: failure }));
+      } else if (isPast(startBy)) {
+        reject(tooLate());
+      } else {
+        try {
+          resolve(await this.#statements.one(call));
+        } catch (error) {
+          reject(error);
+          if (!isDataError(error)) failure = error;
+        }
       }
     }
   }
@@ -110,4 +111,12 @@ export class Batcher<Call, Result> {
  */
 function endOfTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+function isPast(time: number): boolean {
+  return performance.now() > time;
+}
+
+function tooLate(): NotSent {
+  return new NotSent('the call waited too long for the database');
 }

@@ -1,9 +1,14 @@
 import { hash } from 'node:crypto';
-import type { PostgresCursor, PostgresPoolClient, PostgresQueryResult } from 'kysely';
-import { isBrokenConnection, isPreparedStatementLost } from './errors.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import type pg from 'pg';
+import { ConnectError, isUselessConnection } from './errors.ts';
 
 /** Texts of statements that get a name. The service has about a dozen; the bound is for what nobody foresaw. */
 const MAX_NAMED_STATEMENTS = 200;
+
+/** Milliseconds for the connections to be closed in good order. */
+const FAREWELL_MS = 1000;
 
 const namesByText = new Map<string, string>();
 
@@ -18,18 +23,70 @@ interface PoolClient {
 }
 
 /**
- * A connection of the pool, as Kysely uses it. It prepares statements by name, so that PostgreSQL parses each text once
- * a connection. It does not go back to the pool once it broke, fell silent in the middle of a statement, or lost what
- * was prepared on it.
+ * pg's pool, as Kysely uses it, without its connections of the past: once one broke, fell silent in the middle of a
+ * statement, led to a server that only reads or lost what was prepared on it, those opened before it are not used again
+ * either. They most likely lead to the same server, and would fail one after another, each after a time-out.
  */
-export class PoolConnection implements PostgresPoolClient {
-  readonly #client: PoolClient;
+export class ConnectionPool implements PostgresPool {
+  readonly options: PostgresPool['options'];
+  readonly #pool: pg.Pool;
   readonly #prepares: boolean;
-  #isBroken = false;
+  /** By connection: when it was opened, on the clock of `performance.now()`. */
+  readonly #openedAt = new WeakMap<PoolClient, number>();
+  #lastFailure = Number.NEGATIVE_INFINITY;
 
-  constructor(client: PoolClient, { prepareStatements }: { prepareStatements: boolean }) {
-    this.#client = client;
+  constructor(pool: pg.Pool, { prepareStatements }: { prepareStatements: boolean }) {
+    this.#pool = pool;
     this.#prepares = prepareStatements;
+    this.options = pool.options;
+    pool.on('connect', (client) => this.#openedAt.set(client, performance.now()));
+  }
+
+  /** @throws ConnectError where no connection is to be had in time */
+  async connect(): Promise<PostgresPoolClient> {
+    for (;;) {
+      const client = await this.#pool.connect().catch((error: unknown) => {
+        throw new ConnectError(error);
+      });
+      if (!this.#isOfThePast(client)) return this.#wrap(client);
+      client.release(true);
+    }
+  }
+
+  /** Says farewell to the database, which may stand still, and not answer. */
+  async end(): Promise<void> {
+    await Promise.race([this.#pool.end(), sleep(FAREWELL_MS, undefined, { ref: false })]);
+  }
+
+  #isOfThePast(client: PoolClient): boolean {
+    return (this.#openedAt.get(client) ?? 0) <= this.#lastFailure;
+  }
+
+  #wrap(client: PoolClient): PostgresPoolClient {
+    return new PoolConnection(client, {
+      prepareStatements: this.#prepares,
+      isOfThePast: () => this.#isOfThePast(client),
+      onFailure: () => {
+        this.#lastFailure = performance.now();
+      },
+    });
+  }
+}
+
+interface PoolConnectionOptions {
+  prepareStatements: boolean;
+  isOfThePast(): boolean;
+  onFailure(): void;
+}
+
+/** A connection of the pool. It prepares statements by name, so that PostgreSQL parses each text once a connection. */
+class PoolConnection implements PostgresPoolClient {
+  readonly #client: PoolClient;
+  readonly #options: PoolConnectionOptions;
+
+  constructor(client: PoolClient, options: PoolConnectionOptions) {
+    this.#client = client;
+    this.#options = options;
   }
 
   query<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>;
@@ -43,16 +100,17 @@ export class PoolConnection implements PostgresPoolClient {
   }
 
   release(destroy = false): void {
-    this.#client.release(destroy || this.#isBroken);
+    this.#client.release(destroy || this.#options.isOfThePast());
   }
 
   async #run<R>(text: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
     // One without parameters may be a script of several statements, which cannot be prepared.
-    const name = this.#prepares && parameters.length > 0 ? nameOf(text) : undefined;
+    const isNamed = this.#options.prepareStatements && parameters.length > 0;
+    const name = isNamed ? nameOf(text) : undefined;
     try {
       return await this.#client.query<R>({ text, values: [...parameters], name });
     } catch (error) {
-      this.#isBroken ||= isBrokenConnection(error) || isPreparedStatementLost(error);
+      if (isUselessConnection(error)) this.#options.onFailure();
       throw error;
     }
   }

@@ -2,8 +2,9 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
-import { PoolConnection } from './connection.ts';
+import { ConnectionPool } from './connection.ts';
 import type { Tables } from './schema.ts';
+import { timeLimits } from './time-limits.ts';
 
 /** The database, or a transaction on it: what every query function takes first. */
 export type Database = Kysely<Tables>;
@@ -31,11 +32,8 @@ function parseBigints(text: string): bigint[] {
 
 export type DatabaseConfig = Pick<
   Config,
-  'databaseUrl' | 'databasePoolSize' | 'databaseTimeoutMs' | 'databasePreparedStatements'
+  'databaseUrl' | 'databasePoolSize' | 'databasePreparedStatements' | 'requestDeadlineMs'
 >;
-
-/** How much later than the server we give up a statement, so that as a rule the server says that it did not run. */
-const GRACE_MS = 500;
 
 /**
  * Opens a pool; the first connection is made by the first query. End it with `destroy()`.
@@ -47,15 +45,13 @@ export function openDatabase(
   logger: Logger,
   { limitStatements = true } = {},
 ): Database {
+  const limits = timeLimits(config.requestDeadlineMs);
   const pool = new pg.Pool({
     connectionString: withLibpqSemantics(config.databaseUrl),
     application_name: 'animal-store',
     max: config.databasePoolSize,
-    connectionTimeoutMillis: config.databaseTimeoutMs,
-    ...(limitStatements && {
-      statement_timeout: config.databaseTimeoutMs,
-      query_timeout: config.databaseTimeoutMs + GRACE_MS,
-    }),
+    connectionTimeoutMillis: limits.connect,
+    ...(limitStatements && { statement_timeout: limits.statement, query_timeout: limits.silence }),
     keepAlive: true,
     types,
   });
@@ -65,9 +61,8 @@ export function openDatabase(
   pool.on('connect', (client) => client.on('error', () => {})); // in use: its query fails, and is logged
 
   const { databasePreparedStatements: prepareStatements } = config;
-  const connect = async () => new PoolConnection(await pool.connect(), { prepareStatements });
   return new Kysely<Tables>({
-    dialect: new PostgresDialect({ pool: { connect, end: () => pool.end(), options: pool.options } }),
+    dialect: new PostgresDialect({ pool: new ConnectionPool(pool, { prepareStatements }) }),
   });
 }
 

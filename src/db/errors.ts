@@ -1,24 +1,23 @@
-/** Errors that mean: there was no connection, so that nothing was sent. */
-const NOT_CONNECTED = {
-  codes: new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN']),
-  messages: /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout)/,
-};
-
 /** Errors that mean: the connection broke, or fell silent, after a statement may have been sent. */
 const CONNECTION_BROKE = {
   codes: new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT']),
   messages:
     /^(Connection terminated|Query read timeout|Client has encountered a connection error|Client was closed)/,
-  sqlStates: /^(08|57P0[12])/, // connection exception; shut down, crashed
+  sqlStates: /^(08|40003|57P0[12])/, // connection exception; completion unknown; shut down, crashed
 };
 
 /** SQLSTATEs of a server that is in trouble, and did not do what the statement asks (PostgreSQL, Appendix A). */
 const SERVER_IN_TROUBLE = [
+  /^40/, // rolled back: deadlock, serialization failure
   /^53/, // insufficient resources: connections, memory, disk
+  /^55P03$/, // a lock was not to be had
   /^57014$/, // the statement took too long, and was cancelled
-  /^57P0[35]$/, // starting up; session ended for being idle
-  /^25006$/, // read-only: a standby, or a primary that was demoted
+  /^57P0[345]$/, // starting up; database dropped; session ended for being idle
+  /^58/, // error of the system below PostgreSQL, such as of a disk
 ];
+
+/** Read-only: a standby, or a primary that was demoted. A new connection may lead to the new primary. */
+const READ_ONLY = '25006';
 
 /** SQLSTATEs of what the data of a statement can cause: data exception; violation of a constraint. */
 const DATA_ERROR = /^2[23]/;
@@ -30,8 +29,18 @@ const DATA_ERROR = /^2[23]/;
 const PREPARED_STATEMENT_LOST = /^(26000|42P05)$/;
 const FEATURE_NOT_SUPPORTED = '0A000';
 
-/** A call was not sent to the database: too many others wait, or it waited for too long. */
+/** A statement was not sent to the database: too many others wait, it waited for too long, or there is no connection. */
 export class NotSent extends Error {}
+
+/** No connection to the database could be had in time. `code` is that of Node or of PostgreSQL, or empty. */
+export class ConnectError extends NotSent {
+  readonly code: string;
+
+  constructor(cause: unknown) {
+    super((cause instanceof Error && cause.message) || codeOf(cause), { cause });
+    this.code = codeOf(cause);
+  }
+}
 
 /** The connection broke while a write was under way: it may have been stored, or not. */
 export class OutcomeUnknown extends Error {
@@ -42,16 +51,16 @@ export class OutcomeUnknown extends Error {
 
 /** Whether an error says that the database cannot be used at the moment, rather than that a statement is wrong. */
 export function isUnavailable(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const code = codeOf(error);
   return (
     error instanceof NotSent ||
-    isPreparedStatementLost(error) ||
-    NOT_CONNECTED.codes.has(code) ||
-    NOT_CONNECTED.messages.test(error.message) ||
-    SERVER_IN_TROUBLE.some((sqlState) => sqlState.test(code)) ||
-    isBrokenConnection(error)
+    isUselessConnection(error) ||
+    SERVER_IN_TROUBLE.some((sqlState) => sqlState.test(codeOf(error)))
   );
+}
+
+/** Whether nothing more is to be had from the connection of an error, though a new one may well serve. */
+export function isUselessConnection(error: unknown): boolean {
+  return isBrokenConnection(error) || isPreparedStatementLost(error) || codeOf(error) === READ_ONLY;
 }
 
 /** Whether what was prepared on a connection cannot be run any more: the connection is of no use then. */
@@ -66,29 +75,14 @@ export function isDataError(error: unknown): boolean {
   return DATA_ERROR.test(codeOf(error));
 }
 
-/**
- * The result of a statement that writes.
- *
- * @throws OutcomeUnknown where it cannot be told whether the statement took effect
- */
-export async function knowOutcome<T>(write: Promise<T>): Promise<T> {
-  try {
-    return await write;
-  } catch (error) {
-    if (isBrokenConnection(error)) throw new OutcomeUnknown(error);
-    throw error;
-  }
-}
-
-/** Whether the connection broke, or fell silent: nothing more can be learnt from it. */
+/** Whether the connection broke, or fell silent, while a statement was under way. */
 export function isBrokenConnection(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
+  if (!(error instanceof Error) || error instanceof NotSent) return false;
   const code = codeOf(error);
   return (
-    !NOT_CONNECTED.messages.test(error.message) &&
-    (CONNECTION_BROKE.codes.has(code) ||
-      CONNECTION_BROKE.sqlStates.test(code) ||
-      CONNECTION_BROKE.messages.test(error.message))
+    CONNECTION_BROKE.codes.has(code) ||
+    CONNECTION_BROKE.sqlStates.test(code) ||
+    CONNECTION_BROKE.messages.test(error.message)
   );
 }
 

@@ -14,6 +14,15 @@ export interface Tables {
     status: 'queued';
     created_at: Generated<Date>;
   };
+  idempotency_keys: {
+    account_id: string;
+    operation: 'createPet' | 'createMessage';
+    key: string;
+    fingerprint: Buffer;
+    /** The id of what was created, as text. */
+    resource_id: string;
+    created_at: Generated<Date>;
+  };
   accounts: {
     id: Generated<string>;
     name: string;

@@ -23,6 +23,7 @@ try {
   const environment = readEnvironment();
   const config = loadConfig({
     KEY_ENVIRONMENT: 'test',
+    SHUTDOWN_PAUSE_MS: '0', // nobody balances load to it, and it starts anew often
     ...environment,
     DATABASE_URL: String(databaseUrl),
   });

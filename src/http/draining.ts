@@ -1,16 +1,28 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 
 const SWEEP_INTERVAL_MS = 50;
 
+export interface DrainOptions {
+  /** Milliseconds for which connections are still taken, while load balancers notice that the service is not ready. */
+  pauseMs: number;
+  /** Milliseconds after the pause that every honest request has ended in. */
+  deadlineMs: number;
+}
+
 /**
- * Lets `close()` end as soon as the requests under way are answered. Node closes the connections that are idle when
- * it begins; those that become idle later would hold it up until their keep-alive runs out. Its time-out of requests
- * that do not arrive ends there too: clients that never finish are cut off after the deadline.
+ * Has `close()` lose no request: first a pause in which all are answered, each with `Connection: close`; then no more
+ * connections are taken, and it ends as soon as the requests under way are answered. Node closes the connections that
+ * are idle when that begins; those that become idle later would hold it up until their keep-alive runs out. Its time-out
+ * of requests that do not arrive ends there too: clients that never finish are cut off after the deadline.
  *
- * @param deadlineMs milliseconds that every honest request has ended in
+ * @returns whether the service is on its way to stop
  */
-export function endConnectionsWhileDraining(app: FastifyInstance, deadlineMs: number): void {
+export function drainBeforeClose(app: FastifyInstance, { pauseMs, deadlineMs }: DrainOptions): () => boolean {
+  let isDraining = false;
   app.addHook('preClose', async () => {
+    isDraining = true;
+    if (app.server.listening) await sleep(pauseMs);
     const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_INTERVAL_MS);
     const deadline = setTimeout(() => app.server.closeAllConnections(), deadlineMs);
     app.server.once('close', () => {
@@ -18,4 +30,5 @@ export function endConnectionsWhileDraining(app: FastifyInstance, deadlineMs: nu
       clearTimeout(deadline);
     });
   });
+  return () => isDraining;
 }

@@ -1,8 +1,21 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { codeOf, isUnavailable, OutcomeUnknown } from '../db/errors.ts';
+import { IdempotencyKeyReused } from '../idempotency/creation.ts';
 
 /** The largest body that is read (decisions: Body). */
 export const BODY_LIMIT_BYTES = 64 * 1024;
+
+/**
+ * On every answer. It is for its client alone, and nothing that a browser may show, frame or guess the type of (OWASP:
+ * REST Security Cheat Sheet).
+ */
+export const SECURITY_HEADERS = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+} as const;
 
 /** Every `code` an Error body can carry, with its HTTP status. */
 export const ERROR_STATUS = {
@@ -19,6 +32,8 @@ export const ERROR_STATUS = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   expectation_failed: 417,
+  idempotency_key_reused: 422,
+  rate_limited: 429,
   headers_too_large: 431,
   internal_error: 500,
   not_implemented: 501,
@@ -57,8 +72,14 @@ export function unavailable(message = 'The service is not available at the momen
 }
 
 function outcomeUnknown(): ApiError {
-  const message = 'The connection to the database broke: the request may have been stored, or not.';
+  const message =
+    'The connection to the database broke: the request may have been stored, or not. ' +
+    'Where it has an Idempotency-Key, send it again with the same one.';
   return new ApiError('outcome_unknown', message, { 'retry-after': '1' });
+}
+
+function idempotencyKeyReused(): ApiError {
+  return new ApiError('idempotency_key_reused', 'The Idempotency-Key was used before, with another body.');
 }
 
 export function payloadTooLarge(): ApiError {
@@ -82,6 +103,7 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, () => ApiError>> = {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof OutcomeUnknown) return outcomeUnknown();
+  if (error instanceof IdempotencyKeyReused) return idempotencyKeyReused();
   if (isUnavailable(error)) return unavailable();
   return (
     FRAMEWORK_ERRORS[codeOf(error)]?.() ?? new ApiError('internal_error', 'The service failed to answer.')
@@ -100,12 +122,12 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     return;
   }
   const { body, headers } = toApiError(error);
-  if (body.status >= 500) request.log.error({ err: error }, 'request failed');
+  logFailure(error, body, request);
   const payload = JSON.stringify(body);
   const essential = {
     ...headers,
+    ...SECURITY_HEADERS,
     'x-request-id': request.id,
-    'x-content-type-options': 'nosniff',
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(payload),
   };
@@ -121,6 +143,19 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     }
   }
   response.end(payload);
+}
+
+/** A fault of ours with all that is known of it. Of a database that is away, a line a request says enough. */
+function logFailure(error: unknown, { code, status }: ErrorBody, request: FastifyRequest): void {
+  if (status < 500) return;
+  if (code === 'internal_error') request.log.error({ err: error }, 'request failed');
+  else request.log.warn({ code, reason: reasonsOf(error).join(': ') }, 'request refused');
+}
+
+/** The messages of an error and of what caused it. */
+function reasonsOf(error: unknown): string[] {
+  if (!(error instanceof Error)) return [];
+  return [error.message, ...reasonsOf(error.cause)];
 }
 
 /** Whether the client broke off before its request was complete. */

@@ -4,16 +4,11 @@ import { verifySchema } from '../db/migrate.ts';
 import { unavailable } from './errors.ts';
 
 /** For orchestrators, without a key: whether the process lives, and whether it should be sent requests. */
-export function registerHealth(app: FastifyInstance, db: Database): void {
-  let draining = false;
-  app.addHook('preClose', async () => {
-    draining = true;
-  });
-
+export function registerHealth(app: FastifyInstance, db: Database, isDraining: () => boolean): void {
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
 
   app.get('/health/ready', { schema: { hide: true } }, async (request) => {
-    if (draining) throw unavailable('The service is shutting down.');
+    if (isDraining()) throw unavailable('The service is shutting down.');
     try {
       await verifySchema(db);
     } catch (error) {

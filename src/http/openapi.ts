@@ -52,6 +52,7 @@ const ERROR_RESPONSES = {
   410: jsonResponse('The operation has been removed.', ErrorComponent),
   413: jsonResponse(payloadTooLarge().message, ErrorComponent),
   415: jsonResponse('The body is not plain application/json.', ErrorComponent),
+  422: jsonResponse('The `Idempotency-Key` was used before, with another body.', ErrorComponent),
 };
 
 /** The error responses of an operation, and `default` for all others: they share one shape. */

@@ -1,7 +1,8 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { ApiError } from './errors.ts';
+import { latestResponseOn } from './connections.ts';
+import { ApiError, SECURITY_HEADERS } from './errors.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** What Node's HTTP parser and its clocks refuse with another status than 400, by the code of their error. */
@@ -9,8 +10,6 @@ const REFUSALS: Readonly<Record<string, () => ApiError>> = {
   ERR_HTTP_REQUEST_TIMEOUT: () => new ApiError('request_timeout', 'The request did not arrive in time.'),
   HPE_HEADER_OVERFLOW: () => new ApiError('headers_too_large', 'The request line and headers are too large.'),
 };
-
-type Response = ServerResponse & { req: IncomingMessage };
 
 /** An error of Node's `clientError` event. `rawPacket` is the Buffer that the parser was reading. */
 interface ParserError {
@@ -21,26 +20,18 @@ interface ParserError {
 /** Milliseconds for the client to read the refusal: closing at once could reset it away. */
 const LINGER_MS = 1000;
 
-/** The response that was begun last on each connection. */
-const latestResponse = new WeakMap<Socket, Response>();
-
-/**
- * Prepares to answer, in the one error shape, what never becomes a request of Fastify's. Answers that are owed to
- * earlier requests of the connection go out first.
- */
-export function answerParserErrors(app: FastifyInstance): void {
-  for (const event of ['request', 'checkContinue', 'checkExpectation']) {
-    app.server.on(event, (request: IncomingMessage, response: Response) => {
-      latestResponse.set(request.socket, response);
-    });
-  }
+/** Answers CONNECT, which never becomes a request of Fastify's, after what is owed to earlier requests. */
+export function refuseConnect(app: FastifyInstance): void {
   app.server.on('connect', ({ headers }: IncomingMessage, socket: Socket) => {
     const refusal = new ApiError('not_implemented', 'This server is not a proxy: CONNECT is not supported.');
     afterOwedAnswers(socket, () => refuse(socket, refusal, requestIdOf(headers)));
   });
 }
 
-/** Fastify's `clientErrorHandler`. */
+/**
+ * Fastify's `clientErrorHandler`: answers, in the one error shape, what never becomes a request. Answers that are owed
+ * to earlier requests of the connection go out first.
+ */
 export function handleParserError(error: ParserError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -54,7 +45,7 @@ export function handleParserError(error: ParserError, socket: Socket): void {
     refuse(socket, refusal, requestIdOf({}), isHead);
   };
 
-  const latest = latestResponse.get(socket);
+  const latest = latestResponseOn(socket);
   if (latest === undefined || latest.req.complete) afterOwedAnswers(socket, refuseNext);
   else if (latest.headersSent)
     socket.destroySoon(); // answered already, while its body was still arriving
@@ -62,7 +53,7 @@ export function handleParserError(error: ParserError, socket: Socket): void {
 }
 
 function afterOwedAnswers(socket: Socket, act: () => void): void {
-  const latest = latestResponse.get(socket);
+  const latest = latestResponseOn(socket);
   if (latest === undefined || latest.writableFinished) act();
   else latest.once('finish', act);
 }
@@ -75,6 +66,7 @@ function refuse(socket: Socket, { body, headers }: ApiError, requestId: string, 
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(payload),
     'x-request-id': requestId,
+    ...SECURITY_HEADERS,
     ...headers,
   };
   const head = Object.entries(lines).map(([name, value]) => `${name}: ${value}\r\n`);

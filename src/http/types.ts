@@ -2,6 +2,8 @@ import { Kind, type SchemaOptions, Type, TypeRegistry } from '@sinclair/typebox'
 
 /** Kinds of TypeBox schema beyond its own, each with its check and the rule that an error message states. */
 
+const VISIBLE_ASCII = /^[!-~]+$/;
+
 TypeRegistry.Set(
   'Int64',
   (_schema, value) => typeof value === 'bigint' && BigInt.asIntN(64, value) === value,
@@ -15,6 +17,11 @@ TypeRegistry.Set<{ maxLength: number }>(
     !value.includes('\0') &&
     hasAtMostCodePoints(value, schema.maxLength),
 );
+TypeRegistry.Set<{ maxLength: number }>(
+  'VisibleAscii',
+  (schema, value) =>
+    typeof value === 'string' && VISIBLE_ASCII.test(value) && value.length <= schema.maxLength,
+);
 
 /** A 64-bit signed integer: a JSON number on the wire, a bigint here. */
 export function Int64(options: SchemaOptions = {}) {
@@ -24,6 +31,12 @@ export function Int64(options: SchemaOptions = {}) {
 /** Text that PostgreSQL keeps faithfully: Unicode without lone surrogates and U+0000. `maxLength` is in code points. */
 export function Text(options: SchemaOptions & { maxLength: number }) {
   return Type.Unsafe<string>({ [Kind]: 'Text', type: 'string', ...options });
+}
+
+/** A header's value without spaces: at least one visible ASCII character. */
+export function VisibleAscii(options: SchemaOptions & { maxLength: number }) {
+  const rules = { type: 'string', minLength: 1, pattern: VISIBLE_ASCII.source };
+  return Type.Unsafe<string>({ [Kind]: 'VisibleAscii', ...rules, ...options });
 }
 
 export function StringEnum<const Value extends string>(

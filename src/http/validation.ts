@@ -6,20 +6,43 @@ import { ApiError } from './errors.ts';
 
 /**
  * Makes Fastify validate with TypeBox. Bodies are taken as they are; path and query, which can only be text, have
- * their integers converted first. Every violation of a part is named in one `invalid_request`.
+ * their integers converted first; headers stay as they are, in lower case. Every violation of a part is named in one
+ * `invalid_request`.
  *
  * @param components the schemas that others refer to by `$id`
  */
 export function validatorCompiler(components: readonly TSchema[]): FastifySchemaCompiler<TSchema> {
   return ({ schema, httpPart }) => {
     const type = TypeCompiler.Compile(schema, [...components]);
-    const properties = httpPart === 'body' ? [] : Object.entries<TSchema>(schema.properties);
+    const read = readerOf(schema, httpPart);
     return (input: unknown) => {
-      const value = httpPart === 'body' ? input : convertText(properties, Object(input));
-      if (type.Check(value)) return { value };
+      const value = read(input);
+      if (type.Check(value)) return { value: httpPart === 'headers' ? input : value };
       return { error: new ApiError('invalid_request', describe([...type.Errors(value)], httpPart)) };
     };
   };
+}
+
+/** What takes the values to check from what Fastify gives. */
+function readerOf(schema: TSchema, httpPart: string | undefined): (input: unknown) => unknown {
+  if (httpPart === 'body') return (input) => input;
+  const properties = Object.entries<TSchema>(schema.properties);
+  return httpPart === 'headers'
+    ? (input) => spellHeaders(properties, Object(input))
+    : (input) => convertText(properties, Object(input));
+}
+
+/** Takes the known names, as they are spelt in the schema, from headers, which Node gives in lower case. */
+function spellHeaders(
+  properties: readonly [string, TSchema][],
+  headers: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const [name] of properties) {
+    const value = headers[name.toLowerCase()];
+    if (value !== undefined) values[name] = value;
+  }
+  return values;
 }
 
 /** Integers have one plain spelling: decimal digits, an optional minus, no leading zeros. */
@@ -60,6 +83,8 @@ function rule({ type, schema, value }: ValueError, httpPart: string | undefined)
       return 'must be an integer from -9223372036854775808 to 9223372036854775807';
     case 'Text':
       return `must be a string of at most ${schema.maxLength} characters, without U+0000 or lone surrogates`;
+    case 'VisibleAscii':
+      return `must be 1 to ${schema.maxLength} visible ASCII characters`;
     case 'StringEnum':
       return `must be one of ${schema.enum.join(', ')}`;
     case 'Integer':

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { attemptRead } from '../db/attempts.ts';
 import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
 
@@ -23,23 +24,20 @@ export interface KeyRecord {
 
 const SECONDS_BETWEEN_USES = 60;
 
-/** Finds the key of a SHA-256, if it is good at the moment of the call. */
-export type FindActiveKey = (hash: Buffer) => Promise<ActiveKey | undefined>;
-
 /**
- * Look-ups that come in at the same time share a statement. It begins after they came in, so nothing is ever stale.
+ * Finds the key of a SHA-256, if it is good at the moment of the call.
  *
- * @param maxWaitMs milliseconds after which a look-up that still waits for the database is refused
+ * @param startBy when the statement must have begun, on the clock of `performance.now()`
  */
-export function createKeyLookup(db: Database, maxWaitMs: number): FindActiveKey {
-  const lookups = new Batcher<Buffer, ActiveKey | undefined>(
-    {
-      one: (hash) => findActiveKey(db, hash),
-      many: (hashes) => findManyActiveKeys(db, hashes),
-    },
-    maxWaitMs,
-  );
-  return (hash) => lookups.call(hash);
+export type FindActiveKey = (hash: Buffer, startBy: number) => Promise<ActiveKey | undefined>;
+
+/** Look-ups that come in at the same time share a statement. It begins after they came in, so nothing is ever stale. */
+export function createKeyLookup(db: Database): FindActiveKey {
+  const lookups = new Batcher<Buffer, ActiveKey | undefined>({
+    one: (hash) => attemptRead(() => findActiveKey(db, hash)),
+    many: (hashes) => attemptRead(() => findManyActiveKeys(db, hashes)),
+  });
+  return (hash, startBy) => lookups.call(hash, startBy);
 }
 
 /** Finds the key of a SHA-256, if it is neither revoked nor expired by the clock of the database. */

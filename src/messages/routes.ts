@@ -1,5 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { startBy } from '../http/deadline.ts';
 import { errorResponses, jsonResponse, reference } from '../http/openapi.ts';
+import { IdempotencyHeaders, idempotencyKeyOf } from '../idempotency/header.ts';
 import type { MessageRepository } from './repository.ts';
 import { Message, NewMessage } from './schemas.ts';
 
@@ -16,15 +18,17 @@ export const messageRoutes: FastifyPluginAsyncTypebox<{ messages: MessageReposit
         summary: 'Queue a message',
         tags: ['quickstart'],
         servers: [{ url: '/quickstart' }],
+        headers: IdempotencyHeaders,
         body: reference(NewMessage),
         response: {
           202: jsonResponse('Message stored, and queued.', Message),
-          ...errorResponses(400, 401, 413, 415),
+          ...errorResponses(400, 401, 413, 415, 422),
         },
       },
     },
-    async ({ body }, reply) => {
-      const message = await messages.create(body.message);
+    async (request, reply) => {
+      const idempotencyKey = idempotencyKeyOf(request);
+      const message = await messages.create(request.body.message, idempotencyKey, startBy(request));
       return reply.code(202).send(message);
     },
   );

@@ -1,48 +1,57 @@
 import { sql } from 'kysely';
+import { attemptRead, attemptWrite } from '../db/attempts.ts';
 import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
-import { knowOutcome } from '../db/errors.ts';
+import { creationOnce, type IdempotencyKey, type KeyedCreation } from '../idempotency/creation.ts';
+import { claimKeys, keyColumns } from '../idempotency/repository.ts';
 import { type FoundPets, listManyPets, listPets, type PageRequest } from './pages.ts';
 import { type PetRow, petColumns, toPet } from './rows.ts';
 import type { NewPet, Pet } from './schemas.ts';
 
-/** The animals of a database. Calls that come in at the same time share statements. */
+/**
+ * The animals of a database. Calls that come in at the same time share statements. Each says when its statement must
+ * have begun, on the clock of `performance.now()`.
+ */
 export interface PetRepository {
   /** A page: always a range of one index, however rare the status and however deep the page. */
-  list(page: PageRequest): Promise<FoundPets>;
+  list(page: PageRequest, startBy: number): Promise<FoundPets>;
   /** An animal by its id. */
-  find(id: bigint): Promise<Pet | undefined>;
-  /** Adds an animal, and gives it back as stored, once the insert has committed. @throws OutcomeUnknown */
-  create(pet: NewPet): Promise<Pet>;
+  find(id: bigint, startBy: number): Promise<Pet | undefined>;
+  /**
+   * Adds an animal, and gives it back as stored, once the insert has committed; under a key that was used before, the
+   * animal that was added then.
+   *
+   * @throws OutcomeUnknown
+   * @throws IdempotencyKeyReused where that animal differs
+   */
+  create(pet: NewPet, idempotencyKey: IdempotencyKey | undefined, startBy: number): Promise<Pet>;
 }
 
-/** @param maxWaitMs milliseconds after which a call that still waits for the database is refused */
-export function createPetRepository(db: Database, maxWaitMs: number): PetRepository {
-  const lists = new Batcher<PageRequest, FoundPets>(
-    {
-      one: (page) => listPets(db, page),
-      many: (pages) => listManyPets(db, pages),
-    },
-    maxWaitMs,
-  );
-  const reads = new Batcher<bigint, Pet | undefined>(
-    {
-      one: (id) => findPet(db, id),
-      many: (ids) => findManyPets(db, ids),
-    },
-    maxWaitMs,
-  );
-  const creations = new Batcher<NewPet, Pet>(
-    {
-      one: (pet) => knowOutcome(createPet(db, pet)),
-      many: (pets) => knowOutcome(createManyPets(db, pets)),
-    },
-    maxWaitMs,
-  );
+export function createPetRepository(db: Database): PetRepository {
+  const lists = new Batcher<PageRequest, FoundPets>({
+    one: (page) => attemptRead(() => listPets(db, page)),
+    many: (pages) => attemptRead(() => listManyPets(db, pages)),
+  });
+  const reads = new Batcher<bigint, Pet | undefined>({
+    one: (id) => attemptRead(() => findPet(db, id)),
+    many: (ids) => attemptRead(() => findManyPets(db, ids)),
+  });
+  const creations = new Batcher<NewPet, Pet>({
+    one: (pet) => attemptWrite(() => createPet(db, pet)),
+    many: (pets) => attemptWrite(() => createManyPets(db, pets)),
+  });
+  const createOnce = creationOnce<NewPet, Pet>({
+    db,
+    operation: 'createPet',
+    meaning: ({ name, categoryId, status = null }) => [name, `${categoryId}`, status],
+    insert: (keyed) => attemptWrite(() => createKeyedPets(db, keyed)),
+    find: (id, startBy) => reads.call(BigInt(id), startBy),
+  });
   return {
-    list: (page) => lists.call(page),
-    find: (id) => reads.call(id),
-    create: (pet) => creations.call(pet),
+    list: (page, startBy) => lists.call(page, startBy),
+    find: (id, startBy) => reads.call(id, startBy),
+    create: (pet, idempotencyKey, startBy) =>
+      idempotencyKey === undefined ? creations.call(pet, startBy) : createOnce(pet, idempotencyKey, startBy),
   };
 }
 
@@ -69,10 +78,8 @@ async function createPet(db: Database, { name, categoryId, status }: NewPet): Pr
 
 /** One insert and one commit for all. The ids are taken in the order of the animals, and matched to them by number. */
 async function createManyPets(db: Database, pets: readonly NewPet[]): Promise<Pet[]> {
-  const names = pets.map(({ name }) => name);
-  const categoryIds = pets.map(({ categoryId }) => categoryId);
-  const statuses = pets.map(({ status }) => status ?? null);
-  const { rows } = await sql<{ id: bigint; number: number }>`
+  const { names, categoryIds, statuses } = columnsOf(pets);
+  const { rows } = await sql<NumberedId>`
     WITH given AS MATERIALIZED (
       SELECT nextval('pets_id_seq') AS id, name, category_id, status, number
       FROM unnest(${names}::text[], ${categoryIds}::bigint[], ${statuses}::text[])
@@ -81,10 +88,55 @@ async function createManyPets(db: Database, pets: readonly NewPet[]): Promise<Pe
       INSERT INTO pets (id, name, category_id, status) SELECT id, name, category_id, status FROM given
     )
     SELECT id, number::int FROM given`.execute(db);
+  const created = withIds(pets, rows);
+  if (!created.every((pet) => pet !== undefined)) throw new Error('an insert gave no id for one of its rows');
+  return created;
+}
+
+/** The same with the keys of the animals: those whose key is taken are not stored. */
+async function createKeyedPets(
+  db: Database,
+  creations: readonly KeyedCreation<NewPet>[],
+): Promise<(Pet | undefined)[]> {
+  const pets = creations.map(({ resource }) => resource);
+  const { names, categoryIds, statuses } = columnsOf(pets);
+  const { accountIds, keys, fingerprints } = keyColumns(creations);
+  const { rows } = await sql<NumberedId>`
+    WITH given AS MATERIALIZED (
+      SELECT nextval('pets_id_seq') AS id, name, category_id, status, account_id, key, fingerprint, number
+      FROM unnest(${names}::text[], ${categoryIds}::bigint[], ${statuses}::text[],
+                  ${accountIds}::uuid[], ${keys}::text[], ${fingerprints}::bytea[])
+        WITH ORDINALITY AS pet (name, category_id, status, account_id, key, fingerprint, number)
+    ), claimed AS (${claimKeys('createPet')}
+    ), stored AS (
+      SELECT given.* FROM given JOIN claimed ON claimed.resource_id = given.id::text
+    ), inserted AS (
+      INSERT INTO pets (id, name, category_id, status)
+      SELECT id, name, category_id, status FROM stored
+    )
+    SELECT id, number::int FROM stored`.execute(db);
+  return withIds(pets, rows);
+}
+
+function columnsOf(pets: readonly NewPet[]) {
+  return {
+    names: pets.map(({ name }) => name),
+    categoryIds: pets.map(({ categoryId }) => categoryId),
+    statuses: pets.map(({ status }) => status ?? null),
+  };
+}
+
+interface NumberedId {
+  id: bigint;
+  /** Which of the animals of the statement it is of, counted from 1. */
+  number: number;
+}
+
+/** The animals as stored; undefined where one got no id. */
+function withIds(pets: readonly NewPet[], rows: readonly NumberedId[]): (Pet | undefined)[] {
   const ids = new Map(rows.map(({ id, number }) => [number, id]));
   return pets.map(({ name, categoryId, status = null }, index) => {
     const id = ids.get(index + 1);
-    if (id === undefined) throw new Error('an insert gave no id for one of its rows');
-    return toPet({ id, name, categoryId, status });
+    return id === undefined ? undefined : toPet({ id, name, categoryId, status });
   });
 }

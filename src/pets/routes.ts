@@ -1,8 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { announceDeprecation, type Clock, isRemoved } from '../http/deprecation.ts';
+import { startBy } from '../http/deadline.ts';
 import { ApiError } from '../http/errors.ts';
 import { errorResponses, jsonResponse, reference } from '../http/openapi.ts';
 import { sendSharedRows } from '../http/shared-rows.ts';
+import { IdempotencyHeaders, idempotencyKeyOf } from '../idempotency/header.ts';
 import { decodeCursor, encodeCursor, HIGHEST_ID } from './cursor.ts';
 import type { PageRequest } from './pages.ts';
 import type { PetRepository } from './repository.ts';
@@ -37,9 +39,10 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ pets: PetRepository; clock: 
         },
       },
     },
-    async ({ query: { limit = DEFAULT_LIMIT, status, cursor } }, reply) => {
+    async (request, reply) => {
+      const { limit = DEFAULT_LIMIT, status, cursor } = request.query;
       const from = cursor === undefined ? HIGHEST_ID : decodeCursor(cursor);
-      const found = await pets.list({ limit, status, from });
+      const found = await pets.list({ limit, status, from }, startBy(request));
       const last = found.pets[limit - 1];
       if (last !== undefined && found.pets.length > limit) {
         reply.header('link', linkToNext({ limit, status }, last.id));
@@ -57,17 +60,19 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ pets: PetRepository; clock: 
         operationId: 'createPet',
         summary: 'Add an animal',
         tags: ['animals'],
+        headers: IdempotencyHeaders,
         body: reference(NewPet),
         response: {
           201: jsonResponse('Animal added.', Pet, {
             Location: 'The address of the animal, as long as `getPet` exists.',
           }),
-          ...errorResponses(400, 401, 413, 415),
+          ...errorResponses(400, 401, 413, 415, 422),
         },
       },
     },
-    async ({ body }, reply) => {
-      const pet = await pets.create(body);
+    async (request, reply) => {
+      const idempotencyKey = idempotencyKeyOf(request);
+      const pet = await pets.create(request.body, idempotencyKey, startBy(request));
       if (!isRemoved(getPetDeprecation, clock)) reply.header('location', `/v1/pets/${pet.id}`);
       return reply.code(201).send(pet);
     },
@@ -95,8 +100,9 @@ export const petRoutes: FastifyPluginAsyncTypebox<{ pets: PetRepository; clock: 
         },
       },
     },
-    async ({ params, validationError }) => {
-      const pet = validationError === undefined ? await pets.find(params.petId) : undefined;
+    async (request) => {
+      const { params, validationError } = request;
+      const pet = validationError === undefined ? await pets.find(params.petId, startBy(request)) : undefined;
       if (pet === undefined) throw new ApiError('pet_not_found', 'There is no animal with this petId.');
       return pet;
     },

@@ -50,7 +50,8 @@ export interface ServiceOptions {
 /** The service as production builds it, listening on a port of its own, on a database of its own. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const databaseUrl = options.databaseUrl ?? (await createDatabase());
-  const config = { ...loadConfig({ DATABASE_URL: databaseUrl, KEY_ENVIRONMENT: 'test' }), ...options.config };
+  const settings = { DATABASE_URL: databaseUrl, KEY_ENVIRONMENT: 'test', SHUTDOWN_PAUSE_MS: '0' };
+  const config = { ...loadConfig(settings), ...options.config };
   const log: string[] = [];
   const logger = pino({ level: 'debug', base: null }, { write: (line: string) => log.push(line) });
   const db = openDatabase(config, logger);
