@@ -25,6 +25,7 @@ export class DatabaseProxy {
   readonly #sockets = new Set<net.Socket>();
   readonly #port: number;
   #connections = 0;
+  #fatal: RegExp | undefined;
 
   private constructor(target: URL, server: net.Server, port: number) {
     this.#port = port;
@@ -46,7 +47,12 @@ export class DatabaseProxy {
       }
       client.on(
         'data',
-        statementReader(this.#connections++, (statement) => this.sent.push(statement)),
+        statementReader(this.#connections++, (statement) => {
+          this.sent.push(statement);
+          if (!this.#fatal?.test(statement.text)) return;
+          this.#fatal = undefined;
+          setImmediate(() => client.destroy());
+        }),
       );
       client.pipe(upstream).pipe(client);
     });
@@ -63,6 +69,11 @@ export class DatabaseProxy {
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
     await closed;
+  }
+
+  /** Cuts the connection on which the next statement that matches is sent, as soon as it was passed on. */
+  cutAtNext(text: RegExp): void {
+    this.#fatal = text;
   }
 
   /** Passes nothing on any more on the connections that there are; new ones work. */

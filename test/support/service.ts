@@ -5,7 +5,7 @@ import { type Config, loadConfig } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/database.ts';
 import type { Clock } from '../../src/http/deprecation.ts';
 import { createKey } from '../../src/keys/commands.ts';
-import { createDatabase } from './database.ts';
+import { connect, createDatabase } from './database.ts';
 
 type App = Awaited<ReturnType<typeof buildApp>>;
 
@@ -28,6 +28,7 @@ export interface Answer {
 
 export interface Service {
   app: App;
+  /** The database, as the role of the tests. */
   db: Database;
   databaseUrl: string;
   origin: string;
@@ -43,6 +44,8 @@ export interface ServiceOptions {
   clock?: Clock;
   config?: Partial<Config>;
   databaseUrl?: string;
+  /** A connection string for the service itself, where its role is to be another one than that of the tests. */
+  servedAs?: string;
   /** Adds routes before the service listens. */
   extend?: (app: App) => void;
 }
@@ -50,15 +53,17 @@ export interface ServiceOptions {
 /** The service as production builds it, listening on a port of its own, on a database of its own. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const databaseUrl = options.databaseUrl ?? (await createDatabase());
-  const settings = { DATABASE_URL: databaseUrl, KEY_ENVIRONMENT: 'test', SHUTDOWN_PAUSE_MS: '0' };
+  const { servedAs = databaseUrl } = options;
+  const settings = { DATABASE_URL: servedAs, KEY_ENVIRONMENT: 'test', SHUTDOWN_PAUSE_MS: '0' };
   const config = { ...loadConfig(settings), ...options.config };
   const log: string[] = [];
   const logger = pino({ level: 'debug', base: null }, { write: (line: string) => log.push(line) });
-  const db = openDatabase(config, logger);
+  const serving = openDatabase(config, logger);
+  const db = options.servedAs === undefined ? serving : connect(databaseUrl);
   const registry = new Registry();
   const app = await buildApp({
     config,
-    db,
+    db: serving,
     logger,
     registry,
     ...(options.clock && { clock: options.clock }),
@@ -78,7 +83,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     request: (path, request = {}) => send(`${origin}${path}`, { key, ...request }),
     stop: async () => {
       await app.close();
-      await db.destroy();
+      await Promise.all([serving.destroy(), db.destroy()]);
     },
   };
 }
