@@ -5,7 +5,7 @@ import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { killGroup, type Outcome, type Running, run, start } from './support/command.ts';
 import { connect, createDatabase, lockTable, statementsHeldUp, urlOfDatabase } from './support/database.ts';
 import { newKey, send } from './support/service.ts';
-import { listenOnFreePort } from './support/socket.ts';
+import { listenOnFreePort, RawConnection } from './support/socket.ts';
 
 const running: Running[] = [];
 afterEach(() => Promise.all(running.splice(0).map(killGroup)));
@@ -113,6 +113,91 @@ describe('npm run build, npm run migrate, npm start', () => {
       { method: 'GET', route: '/v1/pets', status: 401 },
     ]);
     expect(stdout).not.toContain(key.slice(14));
+  });
+});
+
+describe('on SIGTERM', () => {
+  const pausing = async (env: Record<string, string> = {}) => {
+    const DATABASE_URL = await createDatabase();
+    const db = connect(DATABASE_URL);
+    const key = await newKey(db);
+    await db.destroy();
+    const server = npmStart({ DATABASE_URL, SHUTDOWN_PAUSE_MS: '1500', ...env });
+    const origin = await listening(server);
+    return { server, origin, key, databaseUrl: DATABASE_URL, port: Number(new URL(origin).port) };
+  };
+  const get = (path: string, key: string) =>
+    `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+
+  test('it is not ready at once, and for a pause answers on open and new connections, asking to close them; then it ends with 0', async () => {
+    const { server, origin, key, port } = await pausing();
+    const open = new RawConnection(port);
+    open.send(get('/v1/pets', key));
+    expect(await open.answers(1)).toMatchObject([{ status: 200, headers: { connection: 'keep-alive' } }]);
+    server.process.kill('SIGTERM');
+    await expect.poll(async () => (await send(`${origin}/health/ready`)).status, { interval: 20 }).toBe(503);
+    expect((await send(`${origin}/health/live`)).status).toBe(200);
+    open.send(get('/v1/pets', key));
+    expect((await open.answers(2))[1]).toMatchObject({ status: 200, headers: { connection: 'close' } });
+    await open.closed();
+    const created = await send(`${origin}/v1/pets`, { key, body: { name: 'late', categoryId: 1 } });
+    expect([created.status, created.headers.get('connection')]).toEqual([201, 'close']);
+    expect(server.process.exitCode).toBeNull();
+    expect((await server.ended).exitCode).toBe(0);
+    await expect(send(`${origin}/health/live`)).rejects.toThrow();
+  });
+
+  test('requests under way when the pause ends are answered, and what was gathered is stored', async () => {
+    const { server, origin, key, databaseUrl } = await pausing({ SHUTDOWN_PAUSE_MS: '300' });
+    const unlock = await lockTable(databaseUrl, 'pets');
+    const answers = Array.from({ length: 50 }, (_, index) =>
+      send(`${origin}/v1/pets`, { key, body: { name: `under way ${index}`, categoryId: 1 } }),
+    );
+    await expect.poll(() => statementsHeldUp(databaseUrl)).toBe(1);
+    server.process.kill('SIGTERM');
+    await sleep(700);
+    await unlock();
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(50).fill(201));
+    expect((await server.ended).exitCode).toBe(0);
+    const db = connect(databaseUrl);
+    expect(await db.selectFrom('pets').selectAll().execute()).toHaveLength(50);
+    await db.destroy();
+  });
+
+  test('it ends after SHUTDOWN_TIMEOUT_MS, with exit code 1 and a clear line, whatever is under way', async () => {
+    const { server, key, port } = await pausing({ SHUTDOWN_PAUSE_MS: '0', SHUTDOWN_TIMEOUT_MS: '1000' });
+    const slow = new RawConnection(port);
+    slow.send(get('/v1/pets', key).slice(0, -4));
+    await sleep(200);
+    const begun = performance.now();
+    server.process.kill('SIGTERM');
+    const { exitCode, stdout } = await server.ended;
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain('not stopped in time');
+    expect(performance.now() - begun).toBeLessThan(3000);
+    slow.destroy();
+  });
+
+  test.each([
+    ['node is its child, as below the init of a container', ['node', 'dist/main.js']],
+    ['npm and its shell stand between', ['npm', 'start', '--silent']],
+  ])('it answers what is under way and ends with 0 where %s', async (_what, command) => {
+    const DATABASE_URL = await createDatabase();
+    const db = connect(DATABASE_URL);
+    const key = await newKey(db);
+    await db.destroy();
+    const env = { DATABASE_URL, PORT: '0', OPS_PORT: '0', SHUTDOWN_PAUSE_MS: '200' };
+    const server = start('tools/node26/run', command, { env });
+    running.push(server);
+    const origin = await listening(server);
+    const unlock = await lockTable(DATABASE_URL, 'pets');
+    const answer = send(`${origin}/v1/pets`, { key, body: { name: 'under way', categoryId: 1 } });
+    await expect.poll(() => statementsHeldUp(DATABASE_URL)).toBe(1);
+    server.process.kill('SIGTERM');
+    await sleep(500);
+    await unlock();
+    expect((await answer).status).toBe(201);
+    expect(await server.ended).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('"stopped"') });
   });
 });
 
