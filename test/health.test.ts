@@ -42,15 +42,15 @@ test('while the database is away it is live, not ready, and answers 503 with Ret
   await proxy.goAway();
 });
 
-test('it is not ready while the schema is not current', async () => {
+test('it is not ready while the schema lacks a migration; one that the next release has run is no harm', async () => {
   service = await startService();
   await sql`DELETE FROM kysely_migration WHERE name = '0001_initial'`.execute(service.db);
   expect((await health('ready')).json).toMatchObject({ code: 'unavailable', status: 503 });
+  expect((await health('live')).status).toBe(200);
   await sql`INSERT INTO kysely_migration VALUES ('0001_initial', 'now'), ('9999_later', 'now')`.execute(
     service.db,
   );
-  expect((await health('ready')).json).toMatchObject({ code: 'unavailable', status: 503 });
-  expect((await health('live')).status).toBe(200);
+  expect((await health('ready')).status).toBe(200);
 });
 
 test('it is not ready while draining', async () => {

@@ -10,7 +10,7 @@ export function registerHealth(app: FastifyInstance, db: Database, isDraining: (
   app.get('/health/ready', { schema: { hide: true } }, async (request) => {
     if (isDraining()) throw unavailable('The service is shutting down.');
     try {
-      await verifySchema(db);
+      await verifySchema(db, { allowNewer: true });
     } catch (error) {
       request.log.warn({ err: error }, 'not ready');
       throw unavailable('The database cannot be reached, or its schema is not current.');
