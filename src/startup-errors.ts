@@ -7,10 +7,13 @@ import { ListenError } from './server.ts';
 /** SQLSTATEs of a refusal that other settings would mend: credentials, database name, rights, a foreign schema. */
 const REFUSED_BY_DATABASE = /^(28|3D|42)/;
 
+/** Of a key all but its hint, of a URL who logs in: an operator may have typed them in the wrong place. */
+const SECRETS = /(?<=ast_(?:live|test)_\w{4})\w+|(?<=:\/\/)\S+(?=@)/g;
+
 /** What keeps the service or a command from doing its work, in one line without secrets. */
 export function describeStartupError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const message = (error.message || codeOf(error)).replaceAll(/\s+/g, ' ');
+  const message = (error.message || codeOf(error)).replaceAll(/\s+/g, ' ').replaceAll(SECRETS, '…');
   if (error instanceof ConfigError || error instanceof CommandError || error instanceof SchemaMismatch) {
     return message;
   }
