@@ -5,6 +5,7 @@ import { loadConfig } from '../src/config.ts';
 import { type Database, openDatabase } from '../src/db/database.ts';
 import { codeOf } from '../src/db/errors.ts';
 import { migrate } from '../src/db/migrate.ts';
+import { MIGRATION_LIMITS } from '../src/db/time-limits.ts';
 import { startTemporaryPostgres } from '../src/dev/postgres/temporary.ts';
 import { createKey } from '../src/keys/commands.ts';
 import { parentOf } from './processes.ts';
@@ -121,8 +122,6 @@ function connect(url: string): Database {
   return openDatabase(
     { ...loadConfig({ DATABASE_URL: url }), databasePoolSize: 1 },
     pino({ level: 'silent' }),
-    {
-      limitStatements: false,
-    },
+    MIGRATION_LIMITS,
   );
 }

@@ -1,7 +1,6 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, {
   type FastifyBaseLogger,
-  type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
   LogController,
@@ -10,23 +9,25 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Database } from './db/database.ts';
-import { timeLimits } from './db/time-limits.ts';
+import { requestLimits } from './db/time-limits.ts';
 import { logRequest } from './http/access-log.ts';
 import { requireKey } from './http/authentication.ts';
-import { answerInTurn, limitConnections } from './http/connections.ts';
+import { limitConnections } from './http/connection-limit.ts';
 import { allowOrigins } from './http/cors.ts';
 import type { Clock } from './http/deprecation.ts';
 import { drainBeforeClose } from './http/draining.ts';
-import { BODY_LIMIT_BYTES, SECURITY_HEADERS, sendError } from './http/errors.ts';
+import { BODY_LIMIT_BYTES, sendError } from './http/errors.ts';
 import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
 import { createRequestMeter } from './http/metrics.ts';
 import { documentRoutes, ErrorComponent } from './http/openapi.ts';
 import { handleParserError, refuseConnect } from './http/parser-errors.ts';
+import { answerInTurn } from './http/pipelining.ts';
 import { enforceProtocol } from './http/protocol.ts';
 import { limitRate } from './http/rate-limit.ts';
 import { requestIdOf } from './http/request-id.ts';
 import { refuseUnrouted } from './http/routing.ts';
+import { SECURITY_HEADERS } from './http/security-headers.ts';
 import { validatorCompiler } from './http/validation.ts';
 import { LastUsedRecorder } from './keys/last-used.ts';
 import { createKeyLookup, touchKeys } from './keys/repository.ts';
@@ -54,9 +55,11 @@ export interface AppOptions {
 export async function buildApp(options: AppOptions) {
   const { config, db, logger, registry, clock = () => new Date() } = options;
   const measureRequest = createRequestMeter(registry);
-  const recordRequest = (request: FastifyRequest, reply: FastifyReply) => {
-    logRequest(request, reply);
-    measureRequest(request, reply);
+  const recordAtEnd = (request: FastifyRequest, reply: FastifyReply) => {
+    reply.raw.once('close', () => {
+      logRequest(request, reply);
+      measureRequest(request, reply);
+    });
   };
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({
@@ -75,8 +78,8 @@ export async function buildApp(options: AppOptions) {
     },
     return503OnClosing: false, // what arrives on an open connection while draining is still answered
     frameworkErrors: (error, request, reply) => {
+      recordAtEnd(request, reply); // no hook runs for a request that cannot be routed
       sendError(error, request, reply);
-      recordRequest(request, reply); // no hook runs for a request that cannot be routed
     },
     clientErrorHandler: handleParserError,
   }).withTypeProvider<TypeBoxTypeProvider>();
@@ -92,15 +95,14 @@ export async function buildApp(options: AppOptions) {
   });
   refuseConnect(app);
   app.addHook('onRequest', (request, reply, next) => {
+    recordAtEnd(request, reply);
     reply.headers({ ...SECURITY_HEADERS, 'x-request-id': request.id });
-    next();
-  });
-  app.addHook('onResponse', (request, reply, next) => {
-    recordRequest(request, reply);
     next();
   });
   answerInTurn(app);
   if (config.corsOrigins.length > 0) allowOrigins(app, config.corsOrigins);
+  limitConnections(app, config.maxConnections);
+  if (config.rateLimitPerMinute > 0) await limitRate(app, config.rateLimitPerMinute);
   refuseUnrouted(app);
   enforceProtocol(app);
 
@@ -115,28 +117,19 @@ export async function buildApp(options: AppOptions) {
   const authentication = {
     findActiveKey: createKeyLookup(db),
     lastUsed,
-    startMs: timeLimits(config.requestDeadlineMs).start,
-  };
-
-  const refuseSurplus = limitConnections(app, config.maxConnections);
-  const { rateLimitPerMinute } = config;
-  const refuseTooMany = rateLimitPerMinute > 0 ? await limitRate(app, rateLimitPerMinute) : undefined;
-  const guard = (scope: FastifyInstance) => {
-    scope.addHook('onRequest', refuseSurplus);
-    requireKey(scope, authentication);
-    if (refuseTooMany !== undefined) scope.addHook('onRequest', refuseTooMany);
+    startMs: requestLimits(config.requestDeadlineMs).start,
   };
 
   await app.register(
     async (v1) => {
-      guard(v1);
+      requireKey(v1, authentication);
       await v1.register(petRoutes, { pets, clock });
     },
     { prefix: '/v1' },
   );
   await app.register(
     async (quickstart) => {
-      guard(quickstart);
+      requireKey(quickstart, authentication);
       await quickstart.register(messageRoutes, { messages });
     },
     { prefix: '/quickstart' },

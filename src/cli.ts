@@ -4,6 +4,7 @@ import { commands } from './cli/commands.ts';
 import { loadConfig } from './config.ts';
 import { openDatabase } from './db/database.ts';
 import { verifySchema } from './db/migrate.ts';
+import { COMMAND_LIMITS, MIGRATION_LIMITS } from './db/time-limits.ts';
 import { readEnvironment } from './environment.ts';
 import { describeStartupError } from './startup-errors.ts';
 
@@ -41,8 +42,8 @@ async function run(args: string[]): Promise<void> {
   const act = command(args.slice(name.split(' ').length));
 
   const config = loadConfig(readEnvironment());
-  const limitStatements = name !== 'migrate'; // an index on a large table takes its time
-  const db = openDatabase(config, pino({ level: config.logLevel }, process.stderr), { limitStatements });
+  const limits = name === 'migrate' ? MIGRATION_LIMITS : COMMAND_LIMITS;
+  const db = openDatabase(config, pino({ level: config.logLevel }, process.stderr), limits);
   try {
     if (name !== 'migrate') await verifySchema(db);
     await act({ db, config });

@@ -76,7 +76,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     opsPort: integer('OPS_PORT', 0, 65_535, 9464),
     maxConnections: integer('MAX_CONNECTIONS', 1, 1_000_000, 5000),
     requestTimeoutMs: integer('REQUEST_TIMEOUT_MS', 100, 600_000, 10_000),
-    requestDeadlineMs: integer('REQUEST_DEADLINE_MS', 100, 600_000, 5000),
+    requestDeadlineMs: integer('REQUEST_DEADLINE_MS', 1000, 600_000, 5000),
     rateLimitPerMinute: integer('RATE_LIMIT_PER_MINUTE', 0, 100_000_000, 0),
     shutdownPauseMs: integer('SHUTDOWN_PAUSE_MS', 0, 600_000, 1000),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', 100, 3_600_000, 25_000),
@@ -91,6 +91,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   };
   if (!env.DATABASE_URL) problems.unshift('DATABASE_URL is required');
   if (config.opsPort !== 0 && config.opsPort === config.port) problems.push('OPS_PORT must differ from PORT');
+  if (config.shutdownTimeoutMs <= config.shutdownPauseMs) {
+    problems.push('SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_PAUSE_MS');
+  }
 
   if (problems.length > 0) throw new ConfigError(`bad configuration: ${problems.join('; ')}`);
   return Object.freeze(config);

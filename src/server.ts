@@ -10,7 +10,7 @@ import { buildOpsApp, createRegistry } from './http/metrics.ts';
 export interface Server {
   /** Where it listens, such as `http://127.0.0.1:3000`. */
   readonly address: string;
-  /** Takes no new connections, answers the requests under way, then ends the connections to the database. */
+  /** Answers all requests for a pause, then takes no more, answers those under way, and lets go of the database. */
   stop(): Promise<void>;
 }
 

@@ -80,9 +80,11 @@ describe('requests that a client sends without waiting for answers', () => {
     expect(await connection.answers(2000)).toBeDefined(); // and then they go on
   });
 
-  test('are cut off where ten thousand wait in all; then all is as before', async () => {
+  test('are cut off where ten thousand wait in all, on the connection with the most; then all is as before', async () => {
     await start();
     const unlock = await lockTable(service.databaseUrl, 'pets');
+    const modest = open();
+    modest.send(get('/v1/pets').repeat(20));
     const requests = get('/v1/pets').repeat(350);
     const flood = Array.from({ length: 40 }, () => {
       const connection = open();
@@ -92,6 +94,7 @@ describe('requests that a client sends without waiting for answers', () => {
     const cut = flood.map((connection) => connection.closed().then(() => connection));
     await Promise.race(cut);
     await unlock();
+    expect(await modest.answers(20)).toHaveLength(20);
     for (const connection of flood) connection.destroy();
     await Promise.all(cut);
     for (let round = 0; round < 3; round++) {
@@ -134,6 +137,11 @@ describe('connections beyond MAX_CONNECTIONS', () => {
       status: 503,
     });
     await surplus.closed();
+
+    const stranger = open();
+    stranger.send('GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n'); // the key is checked first
+    expect(await stranger.answers(1)).toMatchObject([{ status: 401, headers: { connection: 'close' } }]);
+    await stranger.closed();
 
     const probe = open();
     probe.send(get('/health/live'));
@@ -183,7 +191,7 @@ describe('a client that', () => {
       if (now) connection.send(now);
       let next = 0;
       const timer = setInterval(() => connection.send(later[next++] ?? ''), 100);
-      connection.closed().then(() => clearInterval(timer));
+      void connection.closed().then(() => clearInterval(timer));
       return connection;
     });
     const until = performance.now() + 800;

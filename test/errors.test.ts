@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ERROR_STATUS } from '../src/http/errors.ts';
@@ -133,6 +135,7 @@ describe('every error is {code, message, status} as application/json, with x-req
       'missing_api_key',
       () => `GET /v1/pets HTTP/1.1\r\n${HOST}Expect: x\r\n\r\n`,
     ],
+    ['a Host that is none', 400, 'invalid_request', () => 'GET /health/live HTTP/1.1\r\nHost: a b\r\n\r\n'],
     ['no Host and no key', 401, 'missing_api_key', () => 'GET /v1/pets HTTP/1.1\r\n\r\n'],
     ['CONNECT', 501, 'not_implemented', () => `CONNECT localhost:1 HTTP/1.1\r\n${HOST}\r\n`],
     // HTTP parser
@@ -294,6 +297,13 @@ describe('on the wire', () => {
 
   test.each([
     ['garbage', 'garbage\r\n\r\n', 400],
+    ['a bad chunk', `POST /v1/pets HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`, 400],
+    [
+      'a bad path with a bad chunk',
+      `POST /%zz HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`,
+      400,
+    ],
+    ['a body that does not end', `POST /v1/pets HTTP/1.1\r\n${HOST}Content-Length: 9\r\n\r\n{`, [401, 408]],
     ['CONNECT', `CONNECT a:1 HTTP/1.1\r\n${HOST}\r\n`, 501],
   ])(
     'answers that are owed go out before the refusal of what follows them: %s',
@@ -307,7 +317,7 @@ describe('on the wire', () => {
       );
       await connection.closed();
       const answers = await connection.answers(3);
-      expect(answers.map(({ status }) => status)).toEqual([201, 200, status]);
+      expect(answers.map((answer) => answer.status)).toEqual([201, 200, expect.toBeOneOf([status].flat())]);
     },
   );
 
@@ -428,6 +438,31 @@ describe('closing', () => {
     ]);
     await stopped;
     await expect(fetch(`${closing.origin}/health/live`)).rejects.toThrow();
+  });
+
+  test('an answer on its way to a client that reads slowly is not cut off', async () => {
+    const closing = await startService();
+    const pets = Array.from({ length: 100 }, (_, id) => ({
+      name: '🐈'.repeat(1000),
+      category_id: BigInt(id),
+    }));
+    for (let round = 0; round < 20; round++) await closing.db.insertInto('pets').values(pets).execute();
+    const slow = net.connect(closing.port, '127.0.0.1').pause();
+    const request = `GET /v1/pets?limit=100 HTTP/1.1\r\n${HOST}Authorization: Bearer ${closing.key}\r\n\r\n`;
+    slow.write(request.repeat(40)); // 16 MB: more than the buffers between
+    await sleep(1000);
+    const stopped = closing.stop();
+    await sleep(300);
+    let received = '';
+    slow.on('data', (bytes) => {
+      received += bytes.toString('latin1');
+    });
+    slow.resume();
+    await Promise.all([stopped, once(slow, 'close')]);
+    const length = /content-length: (\d+)/.exec(received)?.[1];
+    const answers = received.split('HTTP/1.1 200 OK').slice(1);
+    expect(answers.length).toBeGreaterThan(1);
+    for (const answer of answers) expect(answer.split('\r\n\r\n')[1]).toHaveLength(Number(length));
   });
 
   test('clients that never finish their request do not hold it up for longer than the time-outs', async () => {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createKey } from '../src/keys/commands.ts';
 import { lockTable, statementsHeldUp } from './support/database.ts';
+import { DatabaseProxy } from './support/proxy.ts';
 import { type Answer, newKey, type Service, startService } from './support/service.ts';
 import { exchange } from './support/socket.ts';
 
@@ -54,6 +55,16 @@ async function countStored({ table }: Operation, text: string): Promise<number> 
     .where(column, '=', text)
     .executeTakeFirstOrThrow();
   return Number(count);
+}
+
+/** Cuts the connection at each statement that matches, the repeated ones too. */
+function cutAtEach(proxy: DatabaseProxy, text: RegExp): () => void {
+  proxy.cutAtNext(text);
+  const again = setInterval(() => proxy.cutAtNext(text), 1);
+  return () => {
+    clearInterval(again);
+    proxy.cutAtNext(/never sent/);
+  };
 }
 
 const keyReused = { code: 'idempotency_key_reused', message: expect.any(String), status: 422 };
@@ -178,6 +189,25 @@ describe.each(operations)('%s with an Idempotency-Key', (_name, operation) => {
     expect(again.status).toBe(status);
     expect(await countStored(operation, idempotencyKey)).toBe(1);
     await impatient.stop();
+  });
+
+  test('that was used before, but cannot be looked up, is outcome_unknown: something was stored', async () => {
+    const proxy = await DatabaseProxy.start(service.databaseUrl);
+    const cutOff = await startService({ databaseUrl: proxy.url });
+    const idempotencyKey = randomUUID();
+    const first = await post(path, { body: body(idempotencyKey), idempotencyKey, to: cutOff });
+    const stopCutting = cutAtEach(
+      proxy,
+      /from messages|from pets|from idempotency_keys|join idempotency_keys/i,
+    );
+    const again = await post(path, { body: body(idempotencyKey), idempotencyKey, to: cutOff });
+    expect([again.status, again.json]).toEqual([503, expect.objectContaining({ code: 'outcome_unknown' })]);
+    stopCutting();
+    expect((await post(path, { body: body(idempotencyKey), idempotencyKey, to: cutOff })).text).toBe(
+      first.text,
+    );
+    await cutOff.stop();
+    await proxy.goAway();
   });
 
   test.each([

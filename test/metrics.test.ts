@@ -4,9 +4,9 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../src/config.ts';
 import { type Server, startServer } from '../src/server.ts';
-import { connect, createDatabase } from './support/database.ts';
-import { newKey, type RequestOptions, send } from './support/service.ts';
-import { exchange, listenOnFreePort } from './support/socket.ts';
+import { connect, createDatabase, lockTable, statementsHeldUp } from './support/database.ts';
+import { newKey, type RequestOptions, send, startService } from './support/service.ts';
+import { exchange, listenOnFreePort, RawConnection } from './support/socket.ts';
 
 interface Running {
   server: Server;
@@ -238,4 +238,19 @@ test('where PORT is taken, the operations port is free again', async () => {
   });
   await expect(exchange(opsPort, 'GET /metrics HTTP/1.1\r\n\r\n')).rejects.toThrow('no answer');
   taken.close();
+});
+
+test('a request whose client leaves before its answer is logged and counted, with status 499', async () => {
+  const service = await startService();
+  const unlock = await lockTable(service.databaseUrl, 'pets');
+  const connection = new RawConnection(service.port);
+  connection.send(
+    `GET /v1/pets HTTP/1.1\r\nHost: a\r\nX-Request-Id: left\r\nAuthorization: Bearer ${service.key}\r\n\r\n`,
+  );
+  await expect.poll(() => statementsHeldUp(service.databaseUrl)).toBe(1);
+  connection.reset();
+  const lines = () => service.log.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request');
+  await expect.poll(lines).toMatchObject([{ requestId: 'left', route: '/v1/pets', status: 499 }]);
+  await unlock();
+  await service.stop();
 });

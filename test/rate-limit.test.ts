@@ -46,6 +46,14 @@ test('every request with the key counts, on whatever address, and nothing is don
   expect(await service.db.selectFrom('pets').selectAll().execute()).toHaveLength(1);
 });
 
+test('a refusal of the deprecated operation announces its end, like all of its answers', async () => {
+  service = await startService({ config: { rateLimitPerMinute: 1 } });
+  await list();
+  const { status, headers } = await service.request('/v1/pets/1');
+  expect(status).toBe(429);
+  for (const name of ['deprecation', 'sunset', 'link']) expect(headers.get(name)).not.toBeNull();
+});
+
 test('each key counts for itself; a bad key and health do not count', async () => {
   service = await startService({ config: { rateLimitPerMinute: 1 } });
   const other = await newKey(service.db);

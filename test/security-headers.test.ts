@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { SECURITY_HEADERS } from '../src/http/errors.ts';
+import { SECURITY_HEADERS } from '../src/http/security-headers.ts';
 import { lockTable } from './support/database.ts';
 import { type Service, startService } from './support/service.ts';
 import { RawConnection } from './support/socket.ts';

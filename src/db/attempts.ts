@@ -1,4 +1,4 @@
-import { isBrokenConnection, isPreparedStatementLost, OutcomeUnknown } from './errors.ts';
+import { ConnectionBroken, isPreparedStatementLost, OutcomeUnknown } from './errors.ts';
 
 /** Milliseconds in which a failure leaves time for a second attempt. */
 const QUICK_FAILURE_MS = 100;
@@ -7,15 +7,8 @@ const QUICK_FAILURE_MS = 100;
  * The result of a statement that only reads. Where its connection broke at once, as after a restart of the database,
  * it is read once more, on a new one.
  */
-export async function attemptRead<T>(read: () => Promise<T>): Promise<T> {
-  const begun = performance.now();
-  try {
-    return await read();
-  } catch (error) {
-    const isRepeatable = isBrokenConnection(error) || isPreparedStatementLost(error);
-    if (isRepeatable && performance.now() - begun < QUICK_FAILURE_MS) return read();
-    throw error;
-  }
+export function attemptRead<T>(read: () => Promise<T>): Promise<T> {
+  return attemptTwice(read, (error) => error instanceof ConnectionBroken || isPreparedStatementLost(error));
 }
 
 /**
@@ -25,12 +18,19 @@ export async function attemptRead<T>(read: () => Promise<T>): Promise<T> {
  */
 export async function attemptWrite<T>(write: () => Promise<T>): Promise<T> {
   try {
-    return await write().catch((error: unknown) => {
-      if (isPreparedStatementLost(error)) return write();
-      throw error;
-    });
+    return await attemptTwice(write, isPreparedStatementLost);
   } catch (error) {
-    if (isBrokenConnection(error)) throw new OutcomeUnknown(error);
+    throw error instanceof ConnectionBroken ? new OutcomeUnknown(error) : error;
+  }
+}
+
+async function attemptTwice<T>(act: () => Promise<T>, isRepeatable: (error: unknown) => boolean): Promise<T> {
+  const begun = performance.now();
+  try {
+    return await act();
+  } catch (error) {
+    const isQuick = performance.now() - begun < QUICK_FAILURE_MS;
+    if (isQuick && isRepeatable(error)) return act();
     throw error;
   }
 }

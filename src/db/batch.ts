@@ -6,11 +6,11 @@ const MAX_BATCH_SIZE = 256;
 /** Calls that may wait, enough for 16 full statements: what comes on top of them is refused at once. */
 const MAX_WAITING = 16 * MAX_BATCH_SIZE;
 
-/** The two ways in which calls of one kind are answered. */
+/** The ways in which calls of one kind are answered. */
 export interface Statements<Call, Result> {
-  /** The plain statement, for a call that is alone. */
-  one(call: Call): Promise<Result>;
-  /** One statement for at least two calls; the results are in the order of the calls. */
+  /** The plain statement, for a call that is alone, where it costs less. */
+  one?(call: Call): Promise<Result>;
+  /** One statement for any number of calls; the results are in the order of the calls. */
   many(calls: readonly Call[]): Promise<readonly Result[]>;
 }
 
@@ -75,8 +75,7 @@ export class Batcher<Call, Result> {
   async #answer(batch: readonly Waiting<Call, Result>[]): Promise<void> {
     if (batch.length < 2) return this.#answerEach(batch);
     try {
-      const results = await this.#statements.many(batch.map(({ call }) => call));
-      if (results.length !== batch.length) throw new Error('a statement did not answer each of its calls');
+      const results = await this.#send(batch.map(({ call }) => call));
       for (const [index, result] of results.entries()) batch[index]?.resolve(result);
     } catch (error) {
       // One call's data can fail a statement that others share: so each gets one of its own.
@@ -95,13 +94,21 @@ export class Batcher<Call, Result> {
         reject(tooLate());
       } else {
         try {
-          resolve(await this.#statements.one(call));
+          for (const result of await this.#send([call])) resolve(result);
         } catch (error) {
           reject(error);
           if (!isDataError(error)) failure = error;
         }
       }
     }
+  }
+
+  async #send(calls: readonly Call[]): Promise<readonly Result[]> {
+    const [call] = calls;
+    const alone = calls.length === 1 && call !== undefined ? this.#statements.one?.(call) : undefined;
+    const results = alone === undefined ? await this.#statements.many(calls) : [await alone];
+    if (results.length !== calls.length) throw new Error('a statement did not answer each of its calls');
+    return results;
   }
 }
 

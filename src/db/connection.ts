@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type pg from 'pg';
-import { ConnectError, isUselessConnection } from './errors.ts';
+import { ConnectError, isUselessConnection, toDatabaseError } from './errors.ts';
 
 /** Texts of statements that get a name. The service has about a dozen; the bound is for what nobody foresaw. */
 const MAX_NAMED_STATEMENTS = 200;
@@ -109,7 +109,8 @@ class PoolConnection implements PostgresPoolClient {
     const name = isNamed ? nameOf(text) : undefined;
     try {
       return await this.#client.query<R>({ text, values: [...parameters], name });
-    } catch (error) {
+    } catch (cause) {
+      const error = toDatabaseError(cause);
       if (isUselessConnection(error)) this.#options.onFailure();
       throw error;
     }

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import { ConnectionPool } from './connection.ts';
 import type { Tables } from './schema.ts';
-import { timeLimits } from './time-limits.ts';
+import { type DatabaseLimits, requestLimits } from './time-limits.ts';
 
 /** The database, or a transaction on it: what every query function takes first. */
 export type Database = Kysely<Tables>;
@@ -35,23 +35,19 @@ export type DatabaseConfig = Pick<
   'databaseUrl' | 'databasePoolSize' | 'databasePreparedStatements' | 'requestDeadlineMs'
 >;
 
-/**
- * Opens a pool; the first connection is made by the first query. End it with `destroy()`.
- *
- * @param limitStatements false for statements that may take as long as they need
- */
+/** Opens a pool, as a rule for requests; the first connection is made by the first query. End it with `destroy()`. */
 export function openDatabase(
   config: DatabaseConfig,
   logger: Logger,
-  { limitStatements = true } = {},
+  limits: DatabaseLimits = requestLimits(config.requestDeadlineMs),
 ): Database {
-  const limits = timeLimits(config.requestDeadlineMs);
   const pool = new pg.Pool({
     connectionString: withLibpqSemantics(config.databaseUrl),
     application_name: 'animal-store',
     max: config.databasePoolSize,
     connectionTimeoutMillis: limits.connect,
-    ...(limitStatements && { statement_timeout: limits.statement, query_timeout: limits.silence }),
+    statement_timeout: limits.statement,
+    query_timeout: limits.silence,
     keepAlive: true,
     types,
   });

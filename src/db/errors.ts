@@ -1,10 +1,7 @@
-/** Errors that mean: the connection broke, or fell silent, after a statement may have been sent. */
-const CONNECTION_BROKE = {
-  codes: new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT']),
-  messages:
-    /^(Connection terminated|Query read timeout|Client has encountered a connection error|Client was closed)/,
-  sqlStates: /^(08|40003|57P0[12])/, // connection exception; completion unknown; shut down, crashed
-};
+import pg from 'pg';
+
+/** SQLSTATEs after which a session is over, or what became of its statement is not known (PostgreSQL, Appendix A). */
+const SESSION_ENDED = /^(08|25P0[34]|40003|57P0)/; // connection exception; time-outs; completion unknown; shut down
 
 /** SQLSTATEs of a server that is in trouble, and did not do what the statement asks (PostgreSQL, Appendix A). */
 const SERVER_IN_TROUBLE = [
@@ -12,7 +9,6 @@ const SERVER_IN_TROUBLE = [
   /^53/, // insufficient resources: connections, memory, disk
   /^55P03$/, // a lock was not to be had
   /^57014$/, // the statement took too long, and was cancelled
-  /^57P0[345]$/, // starting up; database dropped; session ended for being idle
   /^58/, // error of the system below PostgreSQL, such as of a disk
 ];
 
@@ -27,7 +23,6 @@ const DATA_ERROR = /^2[23]/;
  * server, or somebody ran DEALLOCATE. Nothing was done, and it will be so again on this connection.
  */
 const PREPARED_STATEMENT_LOST = /^(26000|42P05)$/;
-const FEATURE_NOT_SUPPORTED = '0A000';
 
 /** A statement was not sent to the database: too many others wait, it waited for too long, or there is no connection. */
 export class NotSent extends Error {}
@@ -37,9 +32,28 @@ export class ConnectError extends NotSent {
   readonly code: string;
 
   constructor(cause: unknown) {
-    super((cause instanceof Error && cause.message) || codeOf(cause), { cause });
+    super(messageOf(cause), { cause });
     this.code = codeOf(cause);
   }
+}
+
+/**
+ * The connection broke, or fell silent, while a statement was under way: PostgreSQL did not say what became of it.
+ * `code` is that of Node or of PostgreSQL, or empty.
+ */
+export class ConnectionBroken extends Error {
+  readonly code: string;
+
+  constructor(cause: unknown) {
+    super(messageOf(cause), { cause });
+    this.code = codeOf(cause);
+  }
+}
+
+/** What a client of pg throws, with those errors told apart that are of the connection, or end it. */
+export function toDatabaseError(error: unknown): unknown {
+  const isOfPostgres = error instanceof pg.DatabaseError && !SESSION_ENDED.test(codeOf(error));
+  return isOfPostgres ? error : new ConnectionBroken(error);
 }
 
 /** The connection broke while a write was under way: it may have been stored, or not. */
@@ -60,14 +74,13 @@ export function isUnavailable(error: unknown): boolean {
 
 /** Whether nothing more is to be had from the connection of an error, though a new one may well serve. */
 export function isUselessConnection(error: unknown): boolean {
-  return isBrokenConnection(error) || isPreparedStatementLost(error) || codeOf(error) === READ_ONLY;
+  return error instanceof ConnectionBroken || isPreparedStatementLost(error) || codeOf(error) === READ_ONLY;
 }
 
 /** Whether what was prepared on a connection cannot be run any more: the connection is of no use then. */
 export function isPreparedStatementLost(error: unknown): boolean {
-  const code = codeOf(error);
-  const isPlanOutdated = code === FEATURE_NOT_SUPPORTED && String(error).includes('cached plan'); // by a migration
-  return PREPARED_STATEMENT_LOST.test(code) || isPlanOutdated;
+  const isPlanOutdated = error instanceof pg.DatabaseError && error.routine === 'RevalidateCachedQuery'; // by a migration
+  return PREPARED_STATEMENT_LOST.test(codeOf(error)) || isPlanOutdated;
 }
 
 /** Whether a statement failed by the data that it was given, and had no effect. */
@@ -75,18 +88,12 @@ export function isDataError(error: unknown): boolean {
   return DATA_ERROR.test(codeOf(error));
 }
 
-/** Whether the connection broke, or fell silent, while a statement was under way. */
-export function isBrokenConnection(error: unknown): boolean {
-  if (!(error instanceof Error) || error instanceof NotSent) return false;
-  const code = codeOf(error);
-  return (
-    CONNECTION_BROKE.codes.has(code) ||
-    CONNECTION_BROKE.sqlStates.test(code) ||
-    CONNECTION_BROKE.messages.test(error.message)
-  );
-}
-
 /** The code of an error of Node or of PostgreSQL; empty where it has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** Some errors of Node have only a code. */
+function messageOf(error: unknown): string {
+  return (error instanceof Error && error.message) || codeOf(error);
 }

@@ -1,10 +1,16 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { type MigrationProvider, Migrator } from 'kysely/migration';
 import type { Database } from './database.ts';
 import { codeOf } from './errors.ts';
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url);
+/** Those of this version: the files as they were when the process started. */
+const MIGRATION_NAMES = readdirSync(MIGRATIONS)
+  .filter((file) => file.endsWith('.sql'))
+  .map((file) => file.slice(0, -'.sql'.length))
+  .sort();
 const UNDEFINED_TABLE = '42P01';
 
 /** The schema of the database is not the one that this version of the service was written for. */
@@ -13,8 +19,7 @@ export class SchemaMismatch extends Error {}
 /** Numbered `.sql` files, run in the order of their names. They only go forward. */
 const sqlFiles: MigrationProvider = {
   async getMigrations() {
-    const names = await migrationNames();
-    const migrations = names.map(async (name) => {
+    const migrations = MIGRATION_NAMES.map(async (name) => {
       const text = await readFile(new URL(`${name}.sql`, MIGRATIONS), 'utf8');
       const up = async (db: Database) => void (await sql.raw(text).execute(db));
       return [name, { up }] as const;
@@ -59,19 +64,11 @@ function newerThanCode(unknown: readonly string[]): SchemaMismatch {
 }
 
 async function schemaDifference(db: Database): Promise<{ pending: string[]; unknown: string[] }> {
-  const [known, applied] = await Promise.all([migrationNames(), appliedMigrations(db)]);
+  const applied = await appliedMigrations(db);
   return {
-    pending: known.filter((name) => !applied.includes(name)),
-    unknown: applied.filter((name) => !known.includes(name)),
+    pending: MIGRATION_NAMES.filter((name) => !applied.includes(name)),
+    unknown: applied.filter((name) => !MIGRATION_NAMES.includes(name)),
   };
-}
-
-async function migrationNames(): Promise<string[]> {
-  const files = await readdir(MIGRATIONS);
-  return files
-    .filter((file) => file.endsWith('.sql'))
-    .map((file) => file.slice(0, -'.sql'.length))
-    .sort();
 }
 
 async function appliedMigrations(db: Database): Promise<string[]> {

@@ -5,6 +5,7 @@ import pretty from 'pino-pretty';
 import { type Config, loadConfig } from '../config.ts';
 import { type Database, openDatabase } from '../db/database.ts';
 import { migrate } from '../db/migrate.ts';
+import { MIGRATION_LIMITS } from '../db/time-limits.ts';
 import { createKey } from '../keys/commands.ts';
 import { hashKey } from '../keys/format.ts';
 import { findActiveKey } from '../keys/repository.ts';
@@ -29,7 +30,7 @@ try {
   });
   const logger = pino({ level: config.logLevel, base: null }, pretty({ sync: true, singleLine: true }));
 
-  const db = openDatabase(config, logger, { limitStatements: false });
+  const db = openDatabase(config, logger, MIGRATION_LIMITS);
   await migrate(db);
   const key = await readyKey(db, config);
   await db.destroy();

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 
@@ -19,6 +20,7 @@ export interface DrainOptions {
  * @returns whether the service is on its way to stop
  */
 export function drainBeforeClose(app: FastifyInstance, { pauseMs, deadlineMs }: DrainOptions): () => boolean {
+  spareAnswersOnTheWay(app);
   let isDraining = false;
   app.addHook('preClose', async () => {
     isDraining = true;
@@ -31,4 +33,21 @@ export function drainBeforeClose(app: FastifyInstance, { pauseMs, deadlineMs }: 
     });
   });
   return () => isDraining;
+}
+
+/**
+ * Node takes a connection for idle as soon as its answer was handed over, and would cut what has not left yet. So none
+ * is closed as idle while an answer is on its way to a client that reads slowly.
+ */
+function spareAnswersOnTheWay({ server }: FastifyInstance): void {
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  const closeIdleConnections = server.closeIdleConnections.bind(server);
+  server.closeIdleConnections = () => {
+    const isSending = [...open].some(({ writableLength }) => writableLength > 0);
+    if (!isSending) closeIdleConnections();
+  };
 }

@@ -1,21 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { codeOf, isUnavailable, OutcomeUnknown } from '../db/errors.ts';
-import { IdempotencyKeyReused } from '../idempotency/creation.ts';
+import { SECURITY_HEADERS } from './security-headers.ts';
 
 /** The largest body that is read (decisions: Body). */
 export const BODY_LIMIT_BYTES = 64 * 1024;
-
-/**
- * On every answer. It is for its client alone, and nothing that a browser may show, frame or guess the type of (OWASP:
- * REST Security Cheat Sheet).
- */
-export const SECURITY_HEADERS = {
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-} as const;
 
 /** Every `code` an Error body can carry, with its HTTP status. */
 export const ERROR_STATUS = {
@@ -78,10 +66,6 @@ function outcomeUnknown(): ApiError {
   return new ApiError('outcome_unknown', message, { 'retry-after': '1' });
 }
 
-function idempotencyKeyReused(): ApiError {
-  return new ApiError('idempotency_key_reused', 'The Idempotency-Key was used before, with another body.');
-}
-
 export function payloadTooLarge(): ApiError {
   return new ApiError('payload_too_large', `The body is larger than ${BODY_LIMIT_BYTES / 1024} KiB.`);
 }
@@ -103,7 +87,6 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, () => ApiError>> = {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof OutcomeUnknown) return outcomeUnknown();
-  if (error instanceof IdempotencyKeyReused) return idempotencyKeyReused();
   if (isUnavailable(error)) return unavailable();
   return (
     FRAMEWORK_ERRORS[codeOf(error)]?.() ?? new ApiError('internal_error', 'The service failed to answer.')

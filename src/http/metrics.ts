@@ -1,5 +1,6 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { statusOf } from './access-log.ts';
 import { sendError } from './errors.ts';
 import { routeUnknownPathsThrough } from './routing.ts';
 
@@ -25,7 +26,7 @@ export function createRequestMeter(
   });
   return ({ routeOptions }, reply) => {
     const operation = routeOptions.schema?.operationId ?? 'other';
-    duration.labels(operation, `${reply.statusCode}`).observe(reply.elapsedTime / 1000);
+    duration.labels(operation, `${statusOf(reply)}`).observe(reply.elapsedTime / 1000);
   };
 }
 

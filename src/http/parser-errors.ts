@@ -1,9 +1,10 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { latestResponseOn } from './connections.ts';
-import { ApiError, SECURITY_HEADERS } from './errors.ts';
+import { ApiError } from './errors.ts';
+import { latestResponseOn, whenItsTurnComes } from './pipelining.ts';
 import { requestIdOf } from './request-id.ts';
+import { SECURITY_HEADERS } from './security-headers.ts';
 
 /** What Node's HTTP parser and its clocks refuse with another status than 400, by the code of their error. */
 const REFUSALS: Readonly<Record<string, () => ApiError>> = {
@@ -46,10 +47,16 @@ export function handleParserError(error: ParserError, socket: Socket): void {
   };
 
   const latest = latestResponseOn(socket);
-  if (latest === undefined || latest.req.complete) afterOwedAnswers(socket, refuseNext);
-  else if (latest.headersSent)
-    socket.destroySoon(); // answered already, while its body was still arriving
-  else refuse(socket, refusal, requestIdOf(latest.req.headers), latest.req.method === 'HEAD');
+  if (latest === undefined || latest.req.complete) {
+    afterOwedAnswers(socket, refuseNext);
+    return;
+  }
+  whenItsTurnComes(latest, () => {
+    const { headers, method } = latest.req;
+    if (latest.headersSent)
+      socket.destroySoon(); // answered already, while its body was still arriving
+    else refuse(socket, refusal, requestIdOf(headers), method === 'HEAD');
+  });
 }
 
 function afterOwedAnswers(socket: Socket, act: () => void): void {

@@ -1,11 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyInstance, onRequestHookHandler } from 'fastify';
-import { unavailable } from './errors.ts';
+import type { FastifyInstance } from 'fastify';
 
-/**
- * Requests that may wait for answers before theirs, of some kB each. One read of a socket, of 64 KiB, can bring hundreds.
- */
+/** Pipelined requests that may wait in all, of some kB each. One read of a socket, of 64 KiB, can bring hundreds. */
 const MAX_WAITING = 10_000;
 
 export type Response = ServerResponse & { req: IncomingMessage };
@@ -13,17 +10,24 @@ export type Response = ServerResponse & { req: IncomingMessage };
 /** The response that was begun last on each connection. */
 const latestResponse = new WeakMap<Socket, Response>();
 
-/** By response: the one before it on the same connection, where that had not left when it was begun. */
+/** By response: the one before it on the same connection, as long as that has not left. */
 const precedingResponse = new WeakMap<ServerResponse, Response>();
 
 export function latestResponseOn(socket: Socket): Response | undefined {
   return latestResponse.get(socket);
 }
 
+/** Acts when the answers before a response have left its connection, or the connection is closed. */
+export function whenItsTurnComes(response: ServerResponse, act: () => void): void {
+  const preceding = precedingResponse.get(response);
+  if (preceding === undefined) act();
+  else preceding.once('close', act);
+}
+
 /**
- * Handles the requests of one connection one after another, each when the answer before it has left, as RFC 9112, 9.3.2
- * asks for where they are not safe. A client that sends many without waiting thus sees its own writes, and one that does
- * not read its answers costs the memory of one. While requests wait, nothing more is read from their connection.
+ * Handles pipelined requests one after another, each when the answer before it has left, as RFC 9112, 9.3.2 asks for
+ * where they are not safe. A client that sends many without waiting thus sees its own writes, and one that does not read
+ * its answers costs the memory of one. While requests wait, nothing more is read from their connection.
  */
 export function answerInTurn(app: FastifyInstance): void {
   for (const event of ['request', 'checkContinue', 'checkExpectation']) {
@@ -34,71 +38,69 @@ export function answerInTurn(app: FastifyInstance): void {
     });
   }
 
-  /** How many requests wait for their turn, in all and by connection. */
-  let allWaiting = 0;
-  const waiting = new WeakMap<Socket, number>();
-  const isHeldBack = (socket: Socket) => (waiting.get(socket) ?? 0) > 0;
-  const count = (socket: Socket, change: 1 | -1) => {
-    allWaiting += change;
-    waiting.set(socket, (waiting.get(socket) ?? 0) + change);
-  };
-
+  const queues = new Queues();
   app.server.on('connection', (socket: Socket) => {
     // Node goes on reading after each message that its parser has seen.
     socket.on('resume', () => {
-      if (isHeldBack(socket)) socket.pause();
+      if (queues.has(socket)) socket.pause();
     });
     // Of a connection that closes, only the response that was being sent says so.
-    socket.once('close', () => {
-      allWaiting -= waiting.get(socket) ?? 0;
-      waiting.delete(socket);
-    });
+    socket.once('close', () => queues.drop(socket));
   });
 
   app.addHook('onRequest', ({ raw: { socket }, log }, reply, next) => {
     const preceding = precedingResponse.get(reply.raw);
-    if (preceding === undefined) return next();
-    precedingResponse.delete(reply.raw);
-    if (allWaiting >= MAX_WAITING) {
-      if (!socket.destroyed)
-        log.warn('a connection is cut off: too many requests wait for answers before theirs');
-      socket.destroy();
-      reply.hijack();
-      return;
+    if (preceding === undefined || preceding.closed) return next();
+    const longest = queues.enter(socket);
+    if (longest !== undefined) {
+      log.warn('a connection is cut off: too many pipelined requests wait, and most of them are its own');
+      longest.destroy();
     }
-    count(socket, 1);
     socket.pause();
-    preceding.once('close', () => {
+    whenItsTurnComes(reply.raw, () => {
+      precedingResponse.delete(reply.raw);
       if (socket.destroyed) {
         reply.hijack(); // nobody is there to answer to
         return;
       }
-      count(socket, -1);
-      if (!isHeldBack(socket)) socket.resume();
+      queues.leave(socket);
+      if (!queues.has(socket)) socket.resume();
       next();
     });
   });
 }
 
-/**
- * Counts the connections.
- *
- * @returns a hook that refuses the requests of those beyond the maximum at once, and lets these connections go
- */
-export function limitConnections(app: FastifyInstance, maximum: number): onRequestHookHandler {
-  const surplus = new WeakSet<Socket>();
-  let count = 0;
-  app.server.on('connection', (socket: Socket) => {
-    count++;
-    if (count > maximum) surplus.add(socket);
-    socket.once('close', () => {
-      count--;
-    });
-  });
+/** How many requests wait on each connection. */
+class Queues {
+  readonly #lengths = new Map<Socket, number>();
+  #total = 0;
 
-  return ({ raw: { socket } }, reply, next) => {
-    if (!surplus.has(socket)) return next();
-    reply.raw.setHeader('connection', 'close');
-    next(unavailable('The service has too many connections at the moment; try again.'));
-  };
+  has(socket: Socket): boolean {
+    return this.#lengths.has(socket);
+  }
+
+  /** @returns where too many wait in all, the connection with the most of them, which is to be cut off */
+  enter(socket: Socket): Socket | undefined {
+    if (socket.destroyed) return undefined;
+    this.#add(socket, 1);
+    if (this.#total <= MAX_WAITING) return undefined;
+    const [longest] = [...this.#lengths].reduce((a, b) => (a[1] < b[1] ? b : a));
+    this.drop(longest);
+    return longest;
+  }
+
+  leave(socket: Socket): void {
+    this.#add(socket, -1);
+  }
+
+  drop(socket: Socket): void {
+    this.#add(socket, -(this.#lengths.get(socket) ?? 0));
+  }
+
+  #add(socket: Socket, change: number): void {
+    const length = (this.#lengths.get(socket) ?? 0) + change;
+    this.#total += change;
+    if (length === 0) this.#lengths.delete(socket);
+    else this.#lengths.set(socket, length);
+  }
 }

@@ -20,15 +20,22 @@ export function enforceProtocol(app: FastifyInstance): void {
   });
 }
 
+/** A name or an IP address, and a port; it may be empty (RFC 9112, 3.2; RFC 3986, 3.2.2). Node joins two by `, `. */
+const HOST = /^(\[[\w.:~!$&'()*+,;=-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
+
 function refusalOfHead({ raw, headers: { host, expect } }: FastifyRequest): ApiError | undefined {
-  if (raw.httpVersion === '1.1' && (host === undefined || host.includes(','))) {
-    return new ApiError('invalid_request', 'A request must have exactly one Host header.');
+  if (host === undefined ? raw.httpVersion === '1.1' : !HOST.test(host)) {
+    return new ApiError('invalid_request', 'A request must have exactly one Host header, with a host in it.');
   }
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
     return new ApiError('expectation_failed', 'The only expectation that can be met is 100-continue.');
   }
   return undefined;
 }
+
+/** Spaces and tabs may stand around a semicolon (RFC 9110, 5.6.6). */
+const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
+const FOREIGN_CHARSET = /;[ \t]*charset[ \t]*=(?!"?utf-8"?[ \t]*(;|$))/i;
 
 function refusalOfBody({ headers, routeOptions }: FastifyRequest): ApiError | undefined {
   if (routeOptions.schema?.body === undefined) return undefined;
@@ -39,8 +46,8 @@ function refusalOfBody({ headers, routeOptions }: FastifyRequest): ApiError | un
       'The Content-Type header is required; it must be application/json.',
     );
   }
-  if (!/^application\/json *(;|$)/i.test(type)) return unsupportedMediaType();
-  if (/; *charset *= *(?!"?utf-8"? *(;|$))/i.test(type)) {
+  if (!JSON_TYPE.test(type)) return unsupportedMediaType();
+  if (FOREIGN_CHARSET.test(type)) {
     return new ApiError('unsupported_media_type', 'The charset of the body must be utf-8.');
   }
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {

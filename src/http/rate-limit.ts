@@ -1,18 +1,14 @@
 import rateLimit from '@fastify/rate-limit';
-import type { FastifyInstance, preHandlerAsyncHookHandler } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { ApiError } from './errors.ts';
 
 const WINDOW_MS = 60_000;
 
 /**
- * Counts the requests of each key in this process, in windows of a minute.
- *
- * @returns a hook that comes after authentication: it tells how much is left, and refuses what is too much
+ * Counts the requests of each key in this process, in windows of a minute. After authentication it tells how much is
+ * left, and refuses what is too much.
  */
-export async function limitRate(
-  app: FastifyInstance,
-  requestsPerMinute: number,
-): Promise<preHandlerAsyncHookHandler> {
+export async function limitRate(app: FastifyInstance, requestsPerMinute: number): Promise<void> {
   await app.register(rateLimit, {
     global: false,
     max: requestsPerMinute,
@@ -22,5 +18,8 @@ export async function limitRate(
     errorResponseBuilder: () =>
       new ApiError('rate_limited', `A key may make ${requestsPerMinute} requests a minute; try again later.`),
   });
-  return app.rateLimit();
+  const count = app.rateLimit();
+  app.addHook('preParsing', async function (request, reply) {
+    if (request.apiKey !== null) await count.call(this, request, reply);
+  });
 }

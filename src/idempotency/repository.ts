@@ -1,7 +1,10 @@
 import { type RawBuilder, sql } from 'kysely';
-import { attemptRead } from '../db/attempts.ts';
 import type { Database } from '../db/database.ts';
+import type { Tables } from '../db/schema.ts';
 import type { IdempotencyKey, KeyedCreation } from './creation.ts';
+
+/** An `operationId` that keys hold for. */
+export type Operation = Tables['idempotency_keys']['operation'];
 
 /** What a key was used for. */
 export interface Claim {
@@ -24,7 +27,7 @@ export function keyColumns(creations: readonly KeyedCreation<unknown>[]) {
  *
  * It reads from `given`, with the columns `id` of the resource, `account_id`, `key`, `fingerprint` and `number`.
  */
-export function claimKeys(operation: string): RawBuilder<unknown> {
+export function claimKeys(operation: Operation): RawBuilder<unknown> {
   return sql`
     INSERT INTO idempotency_keys (account_id, operation, key, fingerprint, resource_id)
     SELECT account_id, ${operation}, key, fingerprint, id::text FROM given
@@ -35,20 +38,17 @@ export function claimKeys(operation: string): RawBuilder<unknown> {
 
 export async function findClaims(
   db: Database,
-  operation: string,
+  operation: Operation,
   keys: readonly IdempotencyKey[],
 ): Promise<(Claim | undefined)[]> {
   const accountIds = keys.map(({ accountId }) => accountId);
   const texts = keys.map(({ key }) => key);
-  const { rows } = await attemptRead(() =>
-    sql<Claim & { number: number }>`
-      SELECT wanted.number::int, resource_id AS "resourceId", fingerprint
-      FROM unnest(${accountIds}::uuid[], ${texts}::text[]) WITH ORDINALITY AS wanted (account_id, key, number)
-      JOIN idempotency_keys AS claim
-        ON claim.account_id = wanted.account_id AND claim.operation = ${operation} AND claim.key = wanted.key`.execute(
-      db,
-    ),
-  );
+  const { rows } = await sql<Claim & { number: number }>`
+    SELECT wanted.number::int, resource_id AS "resourceId", fingerprint
+    FROM unnest(${accountIds}::uuid[], ${texts}::text[]) WITH ORDINALITY AS wanted (account_id, key, number)
+    JOIN idempotency_keys AS claim
+      ON claim.account_id = wanted.account_id AND claim.operation = ${operation} AND claim.key = wanted.key
+  `.execute(db);
   const claims = new Map(rows.map(({ number, ...claim }) => [number, claim]));
   return keys.map((_key, index) => claims.get(index + 1));
 }

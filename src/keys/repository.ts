@@ -34,7 +34,6 @@ export type FindActiveKey = (hash: Buffer, startBy: number) => Promise<ActiveKey
 /** Look-ups that come in at the same time share a statement. It begins after they came in, so nothing is ever stale. */
 export function createKeyLookup(db: Database): FindActiveKey {
   const lookups = new Batcher<Buffer, ActiveKey | undefined>({
-    one: (hash) => attemptRead(() => findActiveKey(db, hash)),
     many: (hashes) => attemptRead(() => findManyActiveKeys(db, hashes)),
   });
   return (hash, startBy) => lookups.call(hash, startBy);

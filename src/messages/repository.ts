@@ -1,10 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { attemptRead, attemptWrite } from '../db/attempts.ts';
 import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
 import { creationOnce, type IdempotencyKey, type KeyedCreation } from '../idempotency/creation.ts';
-import { claimKeys, keyColumns } from '../idempotency/repository.ts';
+import { keyColumns } from '../idempotency/repository.ts';
 import type { Message } from './schemas.ts';
 
 /** The messages of a database. Calls that come in at the same time share statements. */
@@ -15,29 +15,23 @@ export interface MessageRepository {
    *
    * @param startBy when its statement must have begun, on the clock of `performance.now()`
    * @throws OutcomeUnknown
-   * @throws IdempotencyKeyReused where that message differs
+   * @throws ApiError `idempotency_key_reused` where that message differs
    */
   create(text: string, idempotencyKey: IdempotencyKey | undefined, startBy: number): Promise<Message>;
 }
 
 export function createMessageRepository(db: Database): MessageRepository {
   const creations = new Batcher<string, Message>({
-    one: async (text) => {
-      const [message] = await attemptWrite(() => insertMessages(db, [text]));
-      if (message === undefined) throw new Error('an insert gave no row back');
-      return message;
-    },
     many: (texts) => attemptWrite(() => insertMessages(db, texts)),
   });
   const reads = new Batcher<string, Message | undefined>({
-    one: async (id) => (await attemptRead(() => findMessages(db, [id])))[0],
     many: (ids) => attemptRead(() => findMessages(db, ids)),
   });
   const createOnce = creationOnce<string, Message>({
     db,
     operation: 'createMessage',
     meaning: (text) => [text],
-    insert: (keyed) => attemptWrite(() => insertKeyedMessages(db, keyed)),
+    insert: (keyed, claim) => insertKeyedMessages(db, keyed, claim),
     find: (id, startBy) => reads.call(id, startBy),
   });
   return {
@@ -81,6 +75,7 @@ async function insertMessages(db: Database, texts: readonly string[]): Promise<M
 async function insertKeyedMessages(
   db: Database,
   creations: readonly KeyedCreation<string>[],
+  claim: RawBuilder<unknown>,
 ): Promise<(Message | undefined)[]> {
   const texts = creations.map(({ resource }) => resource);
   const ids = texts.map(() => randomUUIDv7());
@@ -91,7 +86,7 @@ async function insertKeyedMessages(
       FROM unnest(${ids}::uuid[], ${texts}::text[],
                   ${accountIds}::uuid[], ${keys}::text[], ${fingerprints}::bytea[])
         WITH ORDINALITY AS message (id, message, account_id, key, fingerprint, number)
-    ), claimed AS (${claimKeys('createMessage')}
+    ), claimed AS (${claim}
     )
     INSERT INTO messages (id, message, status)
     SELECT id, message, 'queued' FROM given JOIN claimed ON claimed.resource_id = given.id::text

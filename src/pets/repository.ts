@@ -1,9 +1,9 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { attemptRead, attemptWrite } from '../db/attempts.ts';
 import { Batcher } from '../db/batch.ts';
 import type { Database } from '../db/database.ts';
 import { creationOnce, type IdempotencyKey, type KeyedCreation } from '../idempotency/creation.ts';
-import { claimKeys, keyColumns } from '../idempotency/repository.ts';
+import { keyColumns } from '../idempotency/repository.ts';
 import { type FoundPets, listManyPets, listPets, type PageRequest } from './pages.ts';
 import { type PetRow, petColumns, toPet } from './rows.ts';
 import type { NewPet, Pet } from './schemas.ts';
@@ -22,7 +22,7 @@ export interface PetRepository {
    * animal that was added then.
    *
    * @throws OutcomeUnknown
-   * @throws IdempotencyKeyReused where that animal differs
+   * @throws ApiError `idempotency_key_reused` where that animal differs
    */
   create(pet: NewPet, idempotencyKey: IdempotencyKey | undefined, startBy: number): Promise<Pet>;
 }
@@ -44,7 +44,7 @@ export function createPetRepository(db: Database): PetRepository {
     db,
     operation: 'createPet',
     meaning: ({ name, categoryId, status = null }) => [name, `${categoryId}`, status],
-    insert: (keyed) => attemptWrite(() => createKeyedPets(db, keyed)),
+    insert: (keyed, claim) => createKeyedPets(db, keyed, claim),
     find: (id, startBy) => reads.call(BigInt(id), startBy),
   });
   return {
@@ -97,6 +97,7 @@ async function createManyPets(db: Database, pets: readonly NewPet[]): Promise<Pe
 async function createKeyedPets(
   db: Database,
   creations: readonly KeyedCreation<NewPet>[],
+  claim: RawBuilder<unknown>,
 ): Promise<(Pet | undefined)[]> {
   const pets = creations.map(({ resource }) => resource);
   const { names, categoryIds, statuses } = columnsOf(pets);
@@ -107,7 +108,7 @@ async function createKeyedPets(
       FROM unnest(${names}::text[], ${categoryIds}::bigint[], ${statuses}::text[],
                   ${accountIds}::uuid[], ${keys}::text[], ${fingerprints}::bytea[])
         WITH ORDINALITY AS pet (name, category_id, status, account_id, key, fingerprint, number)
-    ), claimed AS (${claimKeys('createPet')}
+    ), claimed AS (${claim}
     ), stored AS (
       SELECT given.* FROM given JOIN claimed ON claimed.resource_id = given.id::text
     ), inserted AS (

@@ -4,6 +4,7 @@ import type { TestProject } from 'vitest/node';
 import { loadConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/database.ts';
 import { migrate } from '../../src/db/migrate.ts';
+import { MIGRATION_LIMITS } from '../../src/db/time-limits.ts';
 import { startTemporaryPostgres } from '../../src/dev/postgres/temporary.ts';
 import { inDatabase, urlOf } from './postgres.ts';
 
@@ -28,7 +29,7 @@ export default async function setup(project: TestProject) {
   const db = openDatabase(
     loadConfig({ DATABASE_URL: urlOf(serverUrl, template) }),
     pino({ level: 'silent' }),
-    { limitStatements: false },
+    MIGRATION_LIMITS,
   );
   await migrate(db);
   await db.destroy();

@@ -1,0 +1,28 @@
+import type { Socket } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { unavailable } from './errors.ts';
+
+/**
+ * Lets the connections beyond the maximum go after their first answer. That is a refusal, once the key was found good:
+ * health is answered on any number of connections.
+ */
+export function limitConnections(app: FastifyInstance, maximum: number): void {
+  const surplus = new WeakSet<Socket>();
+  let open = 0;
+  app.server.on('connection', (socket: Socket) => {
+    open++;
+    if (open > maximum) surplus.add(socket);
+    socket.once('close', () => {
+      open--;
+    });
+  });
+
+  app.addHook('onRequest', ({ raw: { socket } }, reply, next) => {
+    if (surplus.has(socket)) reply.raw.setHeader('connection', 'close');
+    next();
+  });
+  app.addHook('preParsing', ({ raw: { socket }, apiKey }, _reply, _payload, next) => {
+    if (apiKey === null || !surplus.has(socket)) return next();
+    next(unavailable('The service has too many connections at the moment; try again.'));
+  });
+}
