@@ -128,12 +128,24 @@ describe('every error is {code, message, status} as application/json, with x-req
     // what HTTP asks
     ['no Host', 400, 'invalid_request', () => 'GET /health/live HTTP/1.1\r\n\r\n'],
     ['two Hosts', 400, 'invalid_request', () => `GET /health/live HTTP/1.1\r\n${HOST}${HOST}\r\n`],
+    [
+      'two media types in one',
+      415,
+      'unsupported_media_type',
+      () => post('Content-Type: application/json; v=1, text/plain\r\n', 'Content-Length: 2\r\n\r\n{}'),
+    ],
     ['another expectation', 417, 'expectation_failed', () => post(`${JSON_TYPE}Expect: 200-ok\r\n`, '\r\n')],
     [
       'an expectation without a key',
       401,
       'missing_api_key',
       () => `GET /v1/pets HTTP/1.1\r\n${HOST}Expect: x\r\n\r\n`,
+    ],
+    [
+      'a Host with a bad escape',
+      400,
+      'invalid_request',
+      () => 'GET /health/live HTTP/1.1\r\nHost: %zz\r\n\r\n',
     ],
     ['a Host that is none', 400, 'invalid_request', () => 'GET /health/live HTTP/1.1\r\nHost: a b\r\n\r\n'],
     ['no Host and no key', 401, 'missing_api_key', () => 'GET /v1/pets HTTP/1.1\r\n\r\n'],
@@ -320,6 +332,30 @@ describe('on the wire', () => {
       expect(answers.map((answer) => answer.status)).toEqual([201, 200, expect.toBeOneOf([status].flat())]);
     },
   );
+
+  test('a CONNECT whose connection breaks while answers are owed does not end the process', async () => {
+    for (let round = 0; round < 20; round++) {
+      const connection = new RawConnection(service.port);
+      connection.send(`${get('/v1/pets')}CONNECT a:1 HTTP/1.1\r\n${HOST}\r\n`);
+      await sleep(round % 4);
+      connection.reset();
+    }
+    expect((await service.request('/v1/pets')).status).toBe(200);
+  });
+
+  test('a refusal after a HEAD in the same packet has a body', async () => {
+    const connection = new RawConnection(service.port);
+    connection.send(`HEAD /health/live HTTP/1.1\r\n${HOST}\r\ngarbage\r\n\r\n`);
+    await connection.closed();
+    expect(connection.received).toMatch(/"code":"invalid_request".*}$/);
+  });
+
+  test('a client of HTTP/1.0 gets no interim answer', async () => {
+    const connection = new RawConnection(service.port);
+    connection.send(`GET /health/live HTTP/1.0\r\n${HOST}Expect: 100-continue\r\n\r\n`);
+    await connection.closed();
+    expect(connection.received).toMatch(/^HTTP\/1.1 200 /);
+  });
 
   test('an answer that was given already is not followed by a 408', async () => {
     const connection = new RawConnection(service.port);

@@ -12,10 +12,12 @@ const REFUSALS: Readonly<Record<string, () => ApiError>> = {
   HPE_HEADER_OVERFLOW: () => new ApiError('headers_too_large', 'The request line and headers are too large.'),
 };
 
-/** An error of Node's `clientError` event. `rawPacket` is the Buffer that the parser was reading. */
+/** An error of Node's `clientError` event. */
 interface ParserError {
   code?: string;
+  /** The Buffer that the parser was reading, and how far it came in it. */
   rawPacket?: unknown;
+  bytesParsed?: number;
 }
 
 /** Milliseconds for the client to read the refusal: closing at once could reset it away. */
@@ -24,6 +26,7 @@ const LINGER_MS = 1000;
 /** Answers CONNECT, which never becomes a request of Fastify's, after what is owed to earlier requests. */
 export function refuseConnect(app: FastifyInstance): void {
   app.server.on('connect', ({ headers }: IncomingMessage, socket: Socket) => {
+    socket.on('error', () => {}); // Node has taken its own listener off
     const refusal = new ApiError('not_implemented', 'This server is not a proxy: CONNECT is not supported.');
     afterOwedAnswers(socket, () => refuse(socket, refusal, requestIdOf(headers)));
   });
@@ -41,9 +44,7 @@ export function handleParserError(error: ParserError, socket: Socket): void {
   const refusal =
     REFUSALS[error.code ?? '']?.() ?? new ApiError('invalid_request', 'The request is not well-formed HTTP.');
   const refuseNext = () => {
-    const { rawPacket } = error;
-    const isHead = Buffer.isBuffer(rawPacket) && rawPacket.toString('latin1', 0, 5) === 'HEAD ';
-    refuse(socket, refusal, requestIdOf({}), isHead);
+    refuse(socket, refusal, requestIdOf({}), isOfHead(error));
   };
 
   const latest = latestResponseOn(socket);
@@ -57,6 +58,14 @@ export function handleParserError(error: ParserError, socket: Socket): void {
       socket.destroySoon(); // answered already, while its body was still arriving
     else refuse(socket, refusal, requestIdOf(headers), method === 'HEAD');
   });
+}
+
+/** Whether the request that failed is a HEAD: by what stands after the last head that was read, as far as can be told. */
+function isOfHead({ rawPacket, bytesParsed }: ParserError): boolean {
+  if (!Buffer.isBuffer(rawPacket)) return false;
+  const read = rawPacket.toString('latin1', 0, bytesParsed);
+  const end = read.lastIndexOf('\r\n\r\n');
+  return read.startsWith('HEAD ', end === -1 ? 0 : end + '\r\n\r\n'.length);
 }
 
 function afterOwedAnswers(socket: Socket, act: () => void): void {
@@ -78,7 +87,6 @@ function refuse(socket: Socket, { body, headers }: ApiError, requestId: string, 
   };
   const head = Object.entries(lines).map(([name, value]) => `${name}: ${value}\r\n`);
   const statusLine = `HTTP/1.1 ${body.status} ${STATUS_CODES[body.status]}\r\n`;
-  socket.on('error', () => {}); // Node has taken its own listener off the socket of a CONNECT
   socket.resume();
   setTimeout(() => socket.destroy(), LINGER_MS);
   socket.end(`${statusLine}${head.join('')}\r\n${isHead ? '' : payload}`);

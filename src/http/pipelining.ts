@@ -20,7 +20,7 @@ export function latestResponseOn(socket: Socket): Response | undefined {
 /** Acts when the answers before a response have left its connection, or the connection is closed. */
 export function whenItsTurnComes(response: ServerResponse, act: () => void): void {
   const preceding = precedingResponse.get(response);
-  if (preceding === undefined) act();
+  if (preceding === undefined || preceding.closed) act();
   else preceding.once('close', act);
 }
 

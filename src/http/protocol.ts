@@ -15,13 +15,14 @@ export function enforceProtocol(app: FastifyInstance): void {
   app.addHook('preParsing', (request, reply, _payload, next) => {
     const refusal = refusalOfHead(request) ?? refusalOfBody(request);
     if (refusal !== undefined) return next(refusal);
-    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    // A client of HTTP/1.0 does not know interim answers (RFC 9110, 10.1.1).
+    if (request.headers.expect !== undefined && request.raw.httpVersion !== '1.0') reply.raw.writeContinue();
     next();
   });
 }
 
 /** A name or an IP address, and a port; it may be empty (RFC 9112, 3.2; RFC 3986, 3.2.2). Node joins two by `, `. */
-const HOST = /^(\[[\w.:~!$&'()*+,;=-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
+const HOST = /^(\[[\w.:~!$&'()*+,;=-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-fA-F]{2})*)(:\d*)?$/;
 
 function refusalOfHead({ raw, headers: { host, expect } }: FastifyRequest): ApiError | undefined {
   if (host === undefined ? raw.httpVersion === '1.1' : !HOST.test(host)) {
@@ -33,8 +34,9 @@ function refusalOfHead({ raw, headers: { host, expect } }: FastifyRequest): ApiE
   return undefined;
 }
 
-/** Spaces and tabs may stand around a semicolon (RFC 9110, 5.6.6). */
-const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
+/** With any parameters; spaces and tabs may stand around a semicolon (RFC 9110, 5.6.6 and 8.3.1). */
+const JSON_TYPE =
+  /^application\/json(?:[ \t]*;(?:[ \t]*[!#$%&'*+.^`|~\w-]+=(?:[!#$%&'*+.^`|~\w-]+|"(?:[^"\\]|\\.)*"))?)*[ \t]*$/i;
 const FOREIGN_CHARSET = /;[ \t]*charset[ \t]*=(?!"?utf-8"?[ \t]*(;|$))/i;
 
 function refusalOfBody({ headers, routeOptions }: FastifyRequest): ApiError | undefined {
