@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { inject } from 'vitest';
 import { loadConfig } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/database.ts';
+import { MIGRATION_LIMITS } from '../../src/db/time-limits.ts';
 import { inDatabase, urlOf } from './postgres.ts';
 
 /** The connection string of another database of the test server. */
@@ -40,5 +41,6 @@ export function statementsHeldUp(databaseUrl: string): Promise<number> {
 }
 
 export function connect(databaseUrl: string): Database {
-  return openDatabase(loadConfig({ DATABASE_URL: databaseUrl }), pino({ level: 'silent' }));
+  const config = loadConfig({ DATABASE_URL: databaseUrl });
+  return openDatabase(config, pino({ level: 'silent' }), MIGRATION_LIMITS);
 }
