@@ -91,6 +91,21 @@ describe('503 says what became of a write', () => {
     expect((await service.request('/v1/pets')).text).toBe('[]');
   });
 
+  test('unavailable: while a database only reads, writes do not have all connections opened anew each time', async () => {
+    const proxy = await DatabaseProxy.start(await createDatabase());
+    service = await startService({ databaseUrl: proxy.url });
+    const database = new URL(service.databaseUrl).pathname.slice(1);
+    await sql`ALTER DATABASE ${sql.id(database)} SET default_transaction_read_only = on`.execute(service.db);
+    await terminateConnections(proxy.target);
+    await expect.poll(async () => (await add('standby')).json).toEqual(unavailable);
+    const connections = () => new Set(proxy.sent.map(({ connection }) => connection)).size;
+    const before = connections();
+    for (let round = 0; round < 30; round++) await Promise.all([add('standby'), service.request('/v1/pets')]);
+    expect(connections() - before).toBeLessThan(10);
+    await service.stop();
+    await proxy.goAway();
+  });
+
   test('outcome_unknown: the connection fell silent while the write was under way', async () => {
     const proxy = await DatabaseProxy.start(await createDatabase());
     service = await startImpatient({ databaseUrl: proxy.url });

@@ -2,10 +2,13 @@ import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type pg from 'pg';
-import { ConnectError, isUselessConnection, toDatabaseError } from './errors.ts';
+import { ConnectError, isReadOnly, isUselessConnection, toDatabaseError } from './errors.ts';
 
 /** Texts of statements that get a name. The service has about a dozen; the bound is for what nobody foresaw. */
 const MAX_NAMED_STATEMENTS = 200;
+
+/** Milliseconds in which another new connection would lead to the same server that only reads. */
+const NEW_MS = 1000;
 
 /** Milliseconds for the connections to be closed in good order. */
 const FAREWELL_MS = 1000;
@@ -66,17 +69,22 @@ export class ConnectionPool implements PostgresPool {
     return new PoolConnection(client, {
       prepareStatements: this.#prepares,
       isOfThePast: () => this.#isOfThePast(client),
-      onFailure: () => {
-        this.#lastFailure = performance.now();
-      },
+      onFailure: (error) => this.#noteFailure(client, error),
     });
+  }
+
+  #noteFailure(client: PoolClient, error: unknown): void {
+    if (!isUselessConnection(error)) return;
+    const now = performance.now();
+    const isNew = now - (this.#openedAt.get(client) ?? 0) < NEW_MS;
+    if (!(isReadOnly(error) && isNew)) this.#lastFailure = now;
   }
 }
 
 interface PoolConnectionOptions {
   prepareStatements: boolean;
   isOfThePast(): boolean;
-  onFailure(): void;
+  onFailure(error: unknown): void;
 }
 
 /** A connection of the pool. It prepares statements by name, so that PostgreSQL parses each text once a connection. */
@@ -111,7 +119,7 @@ class PoolConnection implements PostgresPoolClient {
       return await this.#client.query<R>({ text, values: [...parameters], name });
     } catch (cause) {
       const error = toDatabaseError(cause);
-      if (isUselessConnection(error)) this.#options.onFailure();
+      this.#options.onFailure(error);
       throw error;
     }
   }

@@ -74,7 +74,11 @@ export function isUnavailable(error: unknown): boolean {
 
 /** Whether nothing more is to be had from the connection of an error, though a new one may well serve. */
 export function isUselessConnection(error: unknown): boolean {
-  return error instanceof ConnectionBroken || isPreparedStatementLost(error) || codeOf(error) === READ_ONLY;
+  return error instanceof ConnectionBroken || isPreparedStatementLost(error) || isReadOnly(error);
+}
+
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error) === READ_ONLY;
 }
 
 /** Whether what was prepared on a connection cannot be run any more: the connection is of no use then. */
