@@ -1,6 +1,6 @@
 import { loadConfig } from './config.ts';
 import { readEnvironment } from './environment.ts';
-import { createLogger } from './logger.ts';
+import { createLog } from './logger.ts';
 import { startServer } from './server.ts';
 import { describeStartupError } from './startup-errors.ts';
 
@@ -9,7 +9,7 @@ const REPEATED_SIGNAL_MS = 1000;
 
 try {
   const config = loadConfig(readEnvironment());
-  const logger = createLogger(config);
+  const { logger, endProcess } = createLog(config);
   const server = await startServer(config, logger);
 
   let stoppingSince: number | undefined;
@@ -20,16 +20,20 @@ try {
       setTimeout(giveUp, config.shutdownTimeoutMs).unref();
       await server.stop();
       logger.info('stopped');
-      process.exit(0); // connections to a database that stands still would keep the process alive
+      await endProcess(0); // connections to a database that stands still would keep the process alive
     } else if (performance.now() - stoppingSince > REPEATED_SIGNAL_MS) {
-      process.exit(1);
+      await endProcess(1);
     }
   };
   const giveUp = () => {
     logger.error('not stopped in time: requests under way are broken off');
-    process.exit(1);
+    void endProcess(1);
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal);
+  process.on('uncaughtException', (error) => {
+    logger.fatal({ err: error }, 'a fault that nobody caught');
+    void endProcess(1);
+  });
 } catch (error) {
   process.stderr.write(`animal-store: ${describeStartupError(error)}\n`);
   process.exitCode = 1;

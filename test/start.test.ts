@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
-import { killGroup, type Outcome, type Running, run, start } from './support/command.ts';
+import { killGroup, type Outcome, projectFolder, type Running, run, start } from './support/command.ts';
 import { connect, createDatabase, lockTable, statementsHeldUp, urlOfDatabase } from './support/database.ts';
 import { newKey, send } from './support/service.ts';
 import { listenOnFreePort, RawConnection } from './support/socket.ts';
@@ -164,6 +167,23 @@ describe('on SIGTERM', () => {
     await db.destroy();
   });
 
+  test('a request that was under way is answered with Connection: close, too', async () => {
+    const { server, key, port } = await pausing();
+    const body = '{"name":"under way","categoryId":1}';
+    const connection = new RawConnection(port);
+    connection.send(
+      `POST /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+    );
+    await sleep(200);
+    server.process.kill('SIGTERM');
+    await sleep(200);
+    connection.send(body.slice(5));
+    expect(await connection.answers(1)).toMatchObject([{ status: 201, headers: { connection: 'close' } }]);
+    await connection.closed();
+    expect((await server.ended).exitCode).toBe(0);
+  });
+
   test('it ends after SHUTDOWN_TIMEOUT_MS, with exit code 1 and a clear line, whatever is under way', async () => {
     const { server, key, port } = await pausing({ SHUTDOWN_PAUSE_MS: '0', SHUTDOWN_TIMEOUT_MS: '1000' });
     const slow = new RawConnection(port);
@@ -248,6 +268,45 @@ describe('the log, which is written many lines at a time, is on stdout whole whe
     expect(requestIds(outcome).toSorted()).toEqual(ids.toSorted());
     expect(outcome.stdout).not.toContain('"msg":"stopped"');
     await unlockMessages();
+  });
+});
+
+describe('where stdout takes no more lines', () => {
+  /** The server with its stdout given to somebody, on a port that it cannot tell. */
+  const startWith = async (stdout: 'pipe' | number) => {
+    const DATABASE_URL = await createDatabase();
+    const { server: placeholder, port } = await listenOnFreePort();
+    placeholder.close();
+    await once(placeholder, 'close');
+    const env = { ...process.env, DATABASE_URL, PORT: `${port}`, OPS_PORT: '0', SHUTDOWN_PAUSE_MS: '0' };
+    const server = spawn('tools/node26/run', ['node', 'dist/main.js'], {
+      cwd: projectFolder,
+      env,
+      stdio: ['ignore', stdout, 'ignore'],
+    });
+    const isLive = async () => {
+      const answer = await send(`http://127.0.0.1:${port}/health/live`).catch(() => undefined);
+      return answer?.status;
+    };
+    await expect.poll(isLive, { timeout: 10_000 }).toBe(200);
+    for (let request = 0; request < 1000; request++) expect(await isLive()).toBe(200);
+    const begun = performance.now();
+    server.kill('SIGTERM');
+    const [exitCode] = await once(server, 'exit');
+    return { exitCode, ms: performance.now() - begun };
+  };
+
+  test.skipIf(!existsSync('/dev/full'))(
+    'since its disk is full, requests are answered, and SIGTERM ends it with 0',
+    async () => {
+      const full = openSync('/dev/full', 'w');
+      expect((await startWith(full)).exitCode).toBe(0);
+      closeSync(full);
+    },
+  );
+
+  test('since nobody reads it, requests are answered, and SIGTERM ends it all the same', async () => {
+    expect((await startWith('pipe')).ms).toBeLessThan(5000);
   });
 });
 

@@ -2,11 +2,15 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { unavailable } from './errors.ts';
 
+/** How many times the maximum may be open, so that there is room for refusals; Node closes more than that at once. */
+const ROOM_FOR_REFUSALS = 2;
+
 /**
  * Lets the connections beyond the maximum go after their first answer. That is a refusal, once the key was found good:
  * health is answered on any number of connections.
  */
 export function limitConnections(app: FastifyInstance, maximum: number): void {
+  app.server.maxConnections = ROOM_FOR_REFUSALS * maximum;
   const surplus = new WeakSet<Socket>();
   let open = 0;
   app.server.on('connection', (socket: Socket) => {

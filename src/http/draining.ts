@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
+import { latestResponseOn } from './pipelining.ts';
 
 const SWEEP_INTERVAL_MS = 50;
 
@@ -20,10 +21,12 @@ export interface DrainOptions {
  * @returns whether the service is on its way to stop
  */
 export function drainBeforeClose(app: FastifyInstance, { pauseMs, deadlineMs }: DrainOptions): () => boolean {
-  spareAnswersOnTheWay(app);
+  const open = openSockets(app);
+  spareAnswersOnTheWay(app, open);
   let isDraining = false;
   app.addHook('preClose', async () => {
     isDraining = true;
+    askToClose(open);
     if (app.server.listening) await sleep(pauseMs);
     const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_INTERVAL_MS);
     const deadline = setTimeout(() => app.server.closeAllConnections(), deadlineMs);
@@ -35,16 +38,28 @@ export function drainBeforeClose(app: FastifyInstance, { pauseMs, deadlineMs }: 
   return () => isDraining;
 }
 
-/**
- * Node takes a connection for idle as soon as its answer was handed over, and would cut what has not left yet. So none
- * is closed as idle while an answer is on its way to a client that reads slowly.
- */
-function spareAnswersOnTheWay({ server }: FastifyInstance): void {
+/** Fastify has requests that come from now on answered with `Connection: close`; this is for those under way. */
+function askToClose(open: ReadonlySet<Socket>): void {
+  for (const socket of open) {
+    const response = latestResponseOn(socket);
+    if (response?.headersSent === false) response.setHeader('connection', 'close');
+  }
+}
+
+function openSockets({ server }: FastifyInstance): ReadonlySet<Socket> {
   const open = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
   });
+  return open;
+}
+
+/**
+ * Node takes a connection for idle as soon as its answer was handed over, and would cut what has not left yet. So none
+ * is closed as idle while an answer is on its way to a client that reads slowly.
+ */
+function spareAnswersOnTheWay({ server }: FastifyInstance, open: ReadonlySet<Socket>): void {
   const closeIdleConnections = server.closeIdleConnections.bind(server);
   server.closeIdleConnections = () => {
     const isSending = [...open].some(({ writableLength }) => writableLength > 0);
