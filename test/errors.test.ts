@@ -461,18 +461,25 @@ describe('closing', () => {
     });
   const get = (path: string) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`;
 
-  test('what is under way is answered, and so is what comes on an open connection; nobody new is let in', async () => {
+  test('what is under way is answered, as the last on its connection; nothing new is let in, or carried out', async () => {
     const closing = await startSlowService();
     const connection = new RawConnection(closing.port);
     connection.send(get('/slow'));
     await sleep(100);
     const stopped = closing.stop();
-    connection.send(get('/health/live'));
+    const body = '{"name":"too late","categoryId":1}';
+    connection.send(
+      `POST /v1/pets HTTP/1.1\r\n${HOST}Authorization: Bearer ${closing.key}\r\n${JSON_TYPE}` +
+        `Content-Length: ${body.length}\r\n\r\n${body}`,
+    );
     expect(await connection.answers(2)).toMatchObject([
-      { status: 200, body: '{"done":true}' },
-      { status: 200, headers: { connection: 'close' } },
+      { status: 200, headers: { connection: 'close' }, body: '{"done":true}' },
     ]);
+    await connection.closed();
     await stopped;
+    const reopened = await startService({ databaseUrl: closing.databaseUrl });
+    expect((await reopened.request('/v1/pets')).text).toBe('[]');
+    await reopened.stop();
     await expect(fetch(`${closing.origin}/health/live`)).rejects.toThrow();
   });
 

@@ -1,10 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
 import { createDatabase } from './support/database.ts';
 import { DatabaseProxy } from './support/proxy.ts';
 import { type Service, startService } from './support/service.ts';
-import { RawConnection } from './support/socket.ts';
 
 let service: Service;
 afterEach(() => service.stop());
@@ -54,21 +52,10 @@ test('it is not ready while the schema lacks a migration; one that the next rele
 });
 
 test('it is not ready while draining', async () => {
-  service = await startService({
-    extend: (app) =>
-      app.get('/slow', async () => {
-        await sleep(300);
-        return {};
-      }),
-  });
-  const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
-  const connection = new RawConnection(service.port);
-  connection.send(get('/slow'));
-  await sleep(100);
+  service = await startService({ config: { shutdownPauseMs: 500 } });
   const stopped = service.stop();
-  connection.send(get('/health/ready'));
-  const [slow, ready] = await connection.answers(2);
-  expect([slow?.status, ready?.status]).toEqual([200, 503]);
-  expect(JSON.parse(ready?.body ?? '')).toMatchObject({ code: 'unavailable', status: 503 });
+  const ready = await health('ready');
+  expect(ready.json).toEqual({ code: 'unavailable', message: expect.any(String), status: 503 });
+  expect((await health('live')).status).toBe(200);
   await stopped;
 });

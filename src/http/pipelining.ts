@@ -59,8 +59,8 @@ export function answerInTurn(app: FastifyInstance): void {
     socket.pause();
     whenItsTurnComes(reply.raw, () => {
       precedingResponse.delete(reply.raw);
-      if (socket.destroyed) {
-        reply.hijack(); // nobody is there to answer to
+      if (!socket.writable) {
+        reply.hijack(); // nobody is there to answer to, or the answer before this one was the last
         return;
       }
       queues.leave(socket);
