@@ -21,6 +21,7 @@ import { registerHealth } from './http/health.ts';
 import { acceptOnlyJson } from './http/json.ts';
 import { createRequestMeter } from './http/metrics.ts';
 import { documentRoutes, ErrorComponent } from './http/openapi.ts';
+import { openConnections } from './http/open-connections.ts';
 import { handleParserError, refuseConnect } from './http/parser-errors.ts';
 import { answerInTurn } from './http/pipelining.ts';
 import { enforceProtocol } from './http/protocol.ts';
@@ -89,7 +90,9 @@ export async function buildApp(options: AppOptions) {
   acceptOnlyJson(app);
   app.decorateRequest('apiKey', null).decorateRequest('timeLeftMs', 0);
 
+  const open = openConnections(app);
   const isDraining = drainBeforeClose(app, {
+    open,
     pauseMs: config.shutdownPauseMs,
     deadlineMs: config.requestTimeoutMs + config.requestDeadlineMs,
   });
@@ -101,7 +104,7 @@ export async function buildApp(options: AppOptions) {
   });
   answerInTurn(app);
   if (config.corsOrigins.length > 0) allowOrigins(app, config.corsOrigins);
-  limitConnections(app, config.maxConnections);
+  limitConnections(app, open, config.maxConnections);
   if (config.rateLimitPerMinute > 0) await limitRate(app, config.rateLimitPerMinute);
   refuseUnrouted(app);
   enforceProtocol(app);

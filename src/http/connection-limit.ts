@@ -8,17 +8,14 @@ const ROOM_FOR_REFUSALS = 2;
 /**
  * Lets the connections beyond the maximum go after their first answer. That is a refusal, once the key was found good:
  * health is answered on any number of connections.
+ *
+ * @param open the connections of clients that are open, the new one among them
  */
-export function limitConnections(app: FastifyInstance, maximum: number): void {
+export function limitConnections(app: FastifyInstance, open: ReadonlySet<Socket>, maximum: number): void {
   app.server.maxConnections = ROOM_FOR_REFUSALS * maximum;
   const surplus = new WeakSet<Socket>();
-  let open = 0;
   app.server.on('connection', (socket: Socket) => {
-    open++;
-    if (open > maximum) surplus.add(socket);
-    socket.once('close', () => {
-      open--;
-    });
+    if (open.size > maximum) surplus.add(socket);
   });
 
   app.addHook('onRequest', ({ raw: { socket } }, reply, next) => {

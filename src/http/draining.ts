@@ -6,6 +6,8 @@ import { latestResponseOn } from './pipelining.ts';
 const SWEEP_INTERVAL_MS = 50;
 
 export interface DrainOptions {
+  /** The connections of clients that are open. */
+  open: ReadonlySet<Socket>;
   /** Milliseconds for which connections are still taken, while load balancers notice that the service is not ready. */
   pauseMs: number;
   /** Milliseconds after the pause that every honest request has ended in. */
@@ -20,8 +22,10 @@ export interface DrainOptions {
  *
  * @returns whether the service is on its way to stop
  */
-export function drainBeforeClose(app: FastifyInstance, { pauseMs, deadlineMs }: DrainOptions): () => boolean {
-  const open = openSockets(app);
+export function drainBeforeClose(
+  app: FastifyInstance,
+  { open, pauseMs, deadlineMs }: DrainOptions,
+): () => boolean {
   spareAnswersOnTheWay(app, open);
   let isDraining = false;
   app.addHook('preClose', async () => {
@@ -44,15 +48,6 @@ function askToClose(open: ReadonlySet<Socket>): void {
     const response = latestResponseOn(socket);
     if (response?.headersSent === false) response.setHeader('connection', 'close');
   }
-}
-
-function openSockets({ server }: FastifyInstance): ReadonlySet<Socket> {
-  const open = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-  });
-  return open;
 }
 
 /**
